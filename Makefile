@@ -1,0 +1,31 @@
+# Everything a fresh machine needs is Python 3.11+ and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+$(VENV)/.installed-%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	touch $@
+
+demo: $(VENV)/.installed-plot  ## learn from a few hundred judged pairs, print a table, write demo.png
+	$(BIN)/python -m metricforest.demo
+
+test: $(VENV)/.installed-test  ## the whole suite
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(BIN)/python -m pytest -q tests/test_bounds.py
+
+lint: $(VENV)/.installed-lint  ## format, lint, types, direction of imports
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-bench  ## speed and memory beside scikit-learn's forest
+	$(BIN)/python benchmarks/bench.py
+
+clean:
+	rm -rf $(VENV) build dist

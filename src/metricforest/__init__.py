@@ -1,0 +1,10 @@
+"""metricforest: learn a distance from data and a few judgements.
+
+>>> from metricforest import HierarchyForest
+"""
+
+from .hierarchy import HierarchyForest
+from .model_selection import PairKFold, cross_val_pair_score, pair_auc
+
+__all__ = ["HierarchyForest", "PairKFold", "cross_val_pair_score", "pair_auc"]
+__version__ = "0.1.0"

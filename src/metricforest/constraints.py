@@ -1,0 +1,203 @@
+"""Constraints: must-link, cannot-link and triplets, checked, drawn from labels, put into one table.
+
+Everything a caller may say about rows ends as one `Constraints` table: the split solver reads it as
+it is, and every metric that learns from pairs takes its pairs from it. Row numbers are checked here,
+once; compiled code trusts them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from .ssmmc import CANNOT, MUST, TRIPLET
+
+UNLABELLED = -1
+
+# Constraints drawn from labels with n_constraints="auto": the counts of the paper's section 6.
+AUTO_PER_CLASS = 1_000  # below MEDIUM labelled rows
+AUTO_MEDIUM, MEDIUM = 30_000, 5_000  # in all, from MEDIUM labelled rows on
+AUTO_LARGE, LARGE = 600_000, 40_000
+
+
+class Constraints(NamedTuple):
+    """L constraints, sorted by kind, each once."""
+
+    members: np.ndarray  # int32 [L, 3]  rows of X; the third is -1 for a pair
+    kind: np.ndarray  # int8 [L]         MUST, CANNOT or TRIPLET
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """(pairs int32 [m, 2], labels +1 or -1 [m]), triplets left out."""
+        is_pair = self.kind != TRIPLET
+        return self.members[is_pair, :2], np.where(self.kind[is_pair] == MUST, 1, -1)
+
+    def triplets(self) -> np.ndarray:
+        return self.members[self.kind == TRIPLET]
+
+
+def check_rows(rows: object, width: int, n_rows: int, name: str) -> np.ndarray:
+    """An int64 array (m, width) of row numbers of X, or a ValueError that names the culprit."""
+    array = np.asarray(rows)
+    if array.size == 0 and array.ndim <= 2:
+        return np.empty((0, width), np.int64)
+    if array.ndim != 2 or array.shape[1] != width:
+        raise ValueError(f"{name} must have shape (m, {width}), got shape {array.shape}")
+    if array.dtype == bool or not (
+        np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
+    ):
+        raise ValueError(f"{name} must hold integer row numbers of X, got dtype {array.dtype}")
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(np.int64)
+    odd = np.flatnonzero((whole != array).any(axis=1))
+    if len(odd):
+        raise ValueError(f"{name}[{odd[0]}] = {array[odd[0]].tolist()} is not integral")
+    outside = np.flatnonzero(((whole < 0) | (whole >= n_rows)).any(axis=1))
+    if len(outside):
+        raise ValueError(
+            f"{name}[{outside[0]}] = {whole[outside[0]].tolist()} is out of range: X has {n_rows} "
+            f"rows, so row numbers go from 0 to {n_rows - 1}. {name} must be numbered by the rows of "
+            "the X it is fitted with (see PairKFold for cross-validation)"
+        )
+    return whole
+
+
+def check_pairs(pairs: object, pair_labels: object, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Checked (pairs, labels in {+1, -1})."""
+    array = check_rows(pairs, 2, n_rows, "pairs")
+    if pair_labels is None:
+        raise ValueError("pairs were given without pair_labels (+1 must-link, -1 cannot-link)")
+    labels = np.asarray(pair_labels)
+    if labels.shape != (len(array),):
+        raise ValueError(
+            f"pair_labels must have one entry per pair: {len(array)} pairs, "
+            f"pair_labels of shape {labels.shape}"
+        )
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(f"pair_labels must be +1 and -1 (or bool, or 1 and 0), got {labels.dtype}")
+    values = np.unique(labels)
+    if not (np.isin(values, (-1, 1)).all() or np.isin(values, (0, 1)).all()):
+        wrong = values[~np.isin(values, (-1, 0, 1))]
+        what = f"{wrong[0]}" if len(wrong) else "a mix of -1 and 0"
+        raise ValueError(f"pair_labels must be +1 and -1 (or bool, or 1 and 0), got {what}")
+    same = np.flatnonzero(array[:, 0] == array[:, 1])
+    if len(same):
+        raise ValueError(
+            f"pairs[{same[0]}] = {array[same[0]].tolist()} pairs a row with itself "
+            f"({len(same)} such pairs)"
+        )
+    return array, np.where(labels == 1, 1, -1)
+
+
+def check_triplets(triplets: object, n_rows: int) -> np.ndarray:
+    """Checked (m, 3) anchor, nearer, farther."""
+    array = check_rows(triplets, 3, n_rows, "triplets")
+    a, b, c = array.T
+    same = np.flatnonzero((a == b) | (a == c) | (b == c))
+    if len(same):
+        raise ValueError(
+            f"triplets[{same[0]}] = {array[same[0]].tolist()} names a row twice "
+            f"({len(same)} such triplets)"
+        )
+    return array
+
+
+def check_labels(y: object, n_rows: int) -> np.ndarray:
+    """Class labels as codes 0, 1, ... with UNLABELLED (-1) where y is -1."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        warnings.warn("y was a column of shape (n, 1); it is read as (n,)", stacklevel=3)
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"y must have shape (n,), got {labels.shape}")
+    if len(labels) != n_rows:
+        raise ValueError(f"y has {len(labels)} labels, X has {n_rows} rows")
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if labels.dtype.kind in "iuf" and -1 in classes:
+        if len(classes) == 2 and 1 in classes:
+            warnings.warn(
+                "y holds only -1 and 1, and -1 means unlabelled here: there is one class and nothing "
+                "to tell apart. Use 0 and 1 for two classes",
+                UserWarning,
+                stacklevel=3,
+            )
+        codes = np.where(labels == -1, UNLABELLED, codes - 1)
+    return codes
+
+
+def auto_count(codes: np.ndarray) -> int:
+    """The paper's number of constraints for so many labelled rows and classes."""
+    labelled = codes[codes != UNLABELLED]
+    per_class = AUTO_PER_CLASS * len(np.unique(labelled))
+    if len(labelled) < MEDIUM:
+        return per_class
+    return max(per_class, AUTO_MEDIUM if len(labelled) < LARGE else AUTO_LARGE)
+
+
+def draw_pairs(
+    codes: np.ndarray, n_constraints: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct pairs of labelled rows: the same share for every class, a third of it must-links.
+
+    Per class, n/3 pairs inside it and 2n/3 from it to any other class, each unordered pair at most
+    once; fewer where a class has no more. Positions in the list of all possible pairs are drawn, so
+    it ends whatever is asked.
+    """
+    rows = np.flatnonzero(codes != UNLABELLED)
+    classes = np.unique(codes[rows])
+    must, cannot = [np.empty((0, 2), np.int64)], [np.empty((0, 2), np.int64)]
+    for position, c in enumerate(classes):
+        share = n_constraints // len(classes) + (position < n_constraints % len(classes))
+        inside, outside = rows[codes[rows] == c], rows[codes[rows] != c]
+        m = len(inside)
+        possible = m * (m - 1) // 2
+        n_must = min(possible, share // 3 if len(outside) else share)
+        at = rng.choice(possible, n_must, replace=False, shuffle=False) if n_must else np.empty(0)
+        # The pair at a position of the upper triangle, read row by row.
+        i = np.floor((2 * m - 1 - np.sqrt((2 * m - 1) ** 2 - 8.0 * at)) / 2).astype(np.int64)
+        i -= at < i * (2 * m - i - 1) // 2
+        i += at >= (i + 1) * (2 * m - i - 2) // 2
+        j = (at - i * (2 * m - i - 1) // 2 + i + 1).astype(np.int64)
+        must.append(np.column_stack([inside[i], inside[j]]))
+        n_cannot = min(m * len(outside), share - share // 3)
+        if n_cannot:
+            at = rng.choice(m * len(outside), n_cannot, replace=False, shuffle=False)
+            cannot.append(np.column_stack([inside[at // len(outside)], outside[at % len(outside)]]))
+    pairs = np.concatenate(must + cannot)
+    labels = np.repeat([1, -1], [sum(map(len, must)), sum(map(len, cannot))])
+    return pairs, labels
+
+
+def gather(
+    n_rows: int,
+    pairs: np.ndarray | None = None,
+    pair_labels: np.ndarray | None = None,
+    triplets: np.ndarray | None = None,
+) -> Constraints:
+    """One table of checked constraints: ends ordered, duplicates merged, contradictions counted.
+
+    Two rows judged both ways stay both ways, with a warning: noise is a use case.
+    """
+    pairs = np.empty((0, 2), np.int64) if pairs is None else np.sort(pairs, axis=1)
+    labels = np.empty(0, np.int64) if pair_labels is None else pair_labels
+    triplets = np.empty((0, 3), np.int64) if triplets is None else triplets
+    table = []
+    for label, kind in ((1, MUST), (-1, CANNOT)):
+        chosen = np.unique(pairs[labels == label], axis=0)
+        table.append((np.column_stack([chosen, np.full(len(chosen), -1)]), kind))
+    key = [t[:, 0] * n_rows + t[:, 1] for t, _ in table]
+    both = len(np.intersect1d(*key, assume_unique=True))
+    if both:
+        warnings.warn(
+            f"{both} pairs are judged both must-link and cannot-link; both judgements stay",
+            UserWarning,
+            stacklevel=3,
+        )
+    table.append((np.unique(triplets, axis=0), TRIPLET))
+    return Constraints(
+        np.concatenate([t for t, _ in table]).astype(np.int32),
+        np.repeat([k for _, k in table], [len(t) for t, _ in table]).astype(np.int8),
+    )

@@ -1,0 +1,195 @@
+"""Projection P, certainty p, tree distance H and forest distance D (paper section 2.1, eq. 1-3).
+
+    P_l(x)  = w_l . [x^K, 1]                                 <= 0 goes left
+    p(a, b) = |sigma(alpha P_l(a)) - sigma(alpha P_l(b))|    at the lowest common node l
+    H(a, b) = p(a, b) |l| / N, 0 where l is a leaf
+    D(a, b) = mean of H over the trees
+
+With ``hard`` the certainty p is 1. Rows are float32 and already prepared (standardised); nobody
+checks them again here. Work is cut into blocks of rows for a thread pool: every output row has one
+writer and trees are summed in order, so the bits do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from .compiled import kernel
+from .forest import LEAF, Forest
+
+PAIR_BLOCK = 2048  # pairs per task
+
+
+@kernel
+def project(x, features, weights):
+    """P(x), summed in float64 in one fixed order: its sign must not depend on who asks."""
+    d_k = features.size
+    s0 = np.float64(weights[d_k])
+    s1 = s2 = s3 = 0.0
+    k = 0
+    while k + 4 <= d_k:
+        s0 += np.float64(weights[k]) * np.float64(x[features[k]])
+        s1 += np.float64(weights[k + 1]) * np.float64(x[features[k + 1]])
+        s2 += np.float64(weights[k + 2]) * np.float64(x[features[k + 2]])
+        s3 += np.float64(weights[k + 3]) * np.float64(x[features[k + 3]])
+        k += 4
+    while k < d_k:
+        s0 += np.float64(weights[k]) * np.float64(x[features[k]])
+        k += 1
+    return (s0 + s1) + (s2 + s3)
+
+
+@kernel
+def logistic(x):
+    return 1.0 / (1.0 + np.exp(-x)) if x >= 0.0 else 1.0 - 1.0 / (1.0 + np.exp(x))
+
+
+@kernel
+def tree_distance(forest, t, a, b, alpha, hard):
+    """H_t(a, b): walk down together until the two part."""
+    node = forest.root[t]
+    while forest.left[node] != LEAF:
+        row = forest.split[node]
+        pa = project(a, forest.features[row], forest.weights[row])
+        pb = project(b, forest.features[row], forest.weights[row])
+        if (pa > 0.0) != (pb > 0.0):
+            height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
+            return height if hard else height * abs(logistic(alpha * pa) - logistic(alpha * pb))
+        node = forest.right[node] if pa > 0.0 else forest.left[node]
+    return 0.0
+
+
+@kernel
+def forest_distance(forest, A, B, alpha, hard, low, high, out):
+    """out[low:high] = D of row i of A to row i of B."""
+    T = forest.root.size - 1
+    for i in range(low, high):
+        total = 0.0
+        for t in range(T):
+            total += tree_distance(forest, t, A[i], B[i], alpha, hard)
+        out[i] = total / T
+
+
+@kernel
+def sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch):
+    """Send all rows of B down tree t.
+
+    Afterwards node i holds the rows order[first[i]:last[i]] (i counted from the root of the tree) and
+    certain[k, j] is sigma(alpha P(order[j])) at the node of depth k that row order[j] passes.
+    """
+    n = len(B)
+    base = forest.root[t]
+    size = forest.root[t + 1] - base
+    depth = np.zeros(size, np.int32)
+    by_row = np.empty((certain.shape[0], n))
+    for j in range(n):
+        order[j] = j
+    first[0], last[0] = 0, n
+    for node in range(size):
+        if forest.left[base + node] == LEAF:
+            continue
+        left, right = forest.left[base + node] - base, forest.right[base + node] - base
+        row = forest.split[base + node]
+        depth[left] = depth[right] = depth[node] + 1
+        a, b = first[node], 0
+        for j in range(first[node], last[node]):
+            i = order[j]
+            p = project(B[i], forest.features[row], forest.weights[row])
+            by_row[depth[node], i] = logistic(alpha * p)
+            if p > 0.0:
+                scratch[b] = i
+                b += 1
+            else:
+                order[a] = i
+                a += 1
+        for j in range(b):
+            order[a + j] = scratch[j]
+        first[left], last[left] = first[node], a
+        first[right], last[right] = a, a + b
+    for k in range(certain.shape[0]):
+        for j in range(n):
+            certain[k, j] = by_row[k, order[j]]
+
+
+@kernel
+def add_tree(forest, t, A, alpha, hard, order, first, last, certain, low, high, out):
+    """out[low:high] += H_t of these rows of A to all rows sorted by `sort_by_leaf`.
+
+    A row meets every other one exactly once: in the sibling of the next node on its path.
+    """
+    base = forest.root[t]
+    for i in range(low, high):
+        node = base
+        depth = 0
+        row_out = out[i]
+        while forest.left[node] != LEAF:
+            row = forest.split[node]
+            p = project(A[i], forest.features[row], forest.weights[row])
+            mine = logistic(alpha * p)
+            height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
+            ours, other = forest.left[node], forest.right[node]
+            if p > 0.0:
+                ours, other = other, ours
+            theirs = certain[depth]
+            for j in range(first[other - base], last[other - base]):
+                row_out[order[j]] += height if hard else height * abs(mine - theirs[j])
+            node = ours
+            depth += 1
+
+
+def depth_of(forest: Forest, t: int) -> int:
+    """Number of levels with splits in tree t."""
+    base, end = forest.root[t], forest.root[t + 1]
+    depth = np.zeros(end - base, np.int32)
+    for node in range(base + 1, end):  # a parent comes before its children
+        depth[node - base] = depth[forest.parent[node] - base] + 1
+    return int(depth.max())
+
+
+def blocks(n: int, n_threads: int, most: int) -> list[tuple[int, int]]:
+    """Ranges that cover n rows: at least one per thread, none longer than `most`."""
+    size = max(1, min(most, -(-n // n_threads)))
+    return [(low, min(low + size, n)) for low in range(0, n, size)]
+
+
+def pair_distance(
+    forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
+) -> np.ndarray:
+    """D of each row of A to the same row of B."""
+    out = np.empty(len(A))
+    with ThreadPoolExecutor(n_threads) as pool:
+        tasks = [
+            pool.submit(forest_distance, forest, A, B, alpha, hard, low, high, out)
+            for low, high in blocks(len(A), n_threads, PAIR_BLOCK)
+        ]
+        for task in tasks:
+            task.result()
+    return out
+
+
+def pairwise_distance(
+    forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
+) -> np.ndarray:
+    """D of every row of A to every row of B; beyond the answer it takes depth x len(B) numbers."""
+    out = np.zeros((len(A), len(B)))
+    order = np.empty(len(B), np.int32)
+    scratch = np.empty(len(B), np.int32)
+    ranges = blocks(len(A), n_threads, len(A) or 1)
+    with ThreadPoolExecutor(n_threads) as pool:
+        for t in range(forest.n_trees):
+            size = forest.root[t + 1] - forest.root[t]
+            first, last = np.empty(size, np.int32), np.empty(size, np.int32)
+            certain = np.empty((max(1, depth_of(forest, t)), len(B)))
+            sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch)
+            tasks = [
+                pool.submit(
+                    add_tree, forest, t, A, alpha, hard, order, first, last, certain, low, high, out
+                )
+                for low, high in ranges
+            ]
+            for task in tasks:
+                task.result()
+    out /= forest.n_trees
+    return out

@@ -1,0 +1,393 @@
+"""Growing: one tree from rows, constraints and a seed (paper 2.2); a forest is trees over seeds.
+
+The whole tree is one compiled call that holds no Python lock. A node owns a slice of `order` (its
+points) and a slice of `rows` (its constraints); splitting a node partitions both in place::
+
+    order   | left ...... | right ..... |      points by the side of the plane
+    rows    | left .. | right .. | cut  |      constraints whose members all went one way; the rest
+                                               have had their say and are forgotten below this node
+
+Nodes wait on an explicit stack, left child first, so they are numbered in the order `Forest` wants.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .compiled import inlined, kernel
+from .convex import Rows, project_all
+from .distance import project
+from .forest import LEAF, Forest, feature_dtype
+from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
+from .ranking import median_cut
+from .ssmmc import (
+    MUST,
+    START_ITERATIONS,
+    best_threshold,
+    solve_ssmmc,
+    start_direction,
+)
+
+REDRAWS = 3  # feature subsets tried before a node that will not split becomes a leaf
+
+STATISTICS = (
+    "n_constrained",  # splits with cannot-links or triplets
+    "constrained_passes",  # over their rows, the start included
+    "constrained_rounds",  # of their outer loop
+    "constrained_unfinished",  # where the last convex problem kept a gap above the tolerance
+    "n_unconstrained",
+    "unconstrained_passes",
+    "n_rescued",  # splits that a lower rung of the ladder found
+)
+N_STATS = len(STATISTICS)
+N_SUPERVISED, PASSES, ROUNDS, UNFINISHED, N_UNSUPERVISED, PASSES_UNSUPERVISED, RESCUED = range(
+    N_STATS
+)
+
+
+class Settings(NamedTuple):
+    """What `grow_tree` needs to know besides data."""
+
+    d_k: int
+    min_size: int
+    lam: float
+    C: float
+    fraction: float
+    tol: float
+    max_rounds: int
+    max_iter: int
+    max_rounds_unsupervised: int
+
+
+@kernel
+def next_random(state):
+    """splitmix64: the next 64 random bits."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@inlined
+def random_below(state, n):
+    """A random integer in [0, n). The bias of the modulus is below n / 2^64."""
+    return np.int64(next_random(state) % np.uint64(n))
+
+
+@inlined
+def draw_features(X, points, pool, d_k, state):
+    """K_tl: up to d_k features that vary among `points`, ascending. `pool` is reshuffled."""
+    d = pool.size
+    chosen = np.zeros(d, np.bool_)
+    found = 0
+    for slot in range(d):
+        j = slot + random_below(state, d - slot)
+        pool[slot], pool[j] = pool[j], pool[slot]
+        f = pool[slot]
+        value = X[points[0], f]
+        for i in range(1, points.size):
+            if X[points[i], f] != value:
+                chosen[f] = True
+                found += 1
+                break
+        if found == d_k:
+            break
+    K = np.empty(found, np.int64)
+    found = 0
+    for f in range(d):
+        if chosen[f]:
+            K[found] = f
+            found += 1
+    return K
+
+
+@inlined
+def take_rows(X, points, K):
+    """The node's `Rows` on the features K, and the means taken off them."""
+    n, d = points.size, K.size
+    rows = Rows(np.empty((d, n), np.float32), np.empty((n, d), np.float32))
+    mean = np.zeros(d)
+    for i in range(n):
+        x = X[points[i]]
+        for k in range(d):
+            rows.by_point[i, k] = x[K[k]]
+            mean[k] += x[K[k]]
+    for k in range(d):
+        mean[k] = np.float32(mean[k] / n)
+    for low in range(0, n, 16):  # sixteen points at a time: whole cache lines are written
+        for k in range(d):
+            shift = np.float32(mean[k])
+            for i in range(low, min(low + 16, n)):
+                rows.by_point[i, k] -= shift
+                rows.by_feature[k, i] = rows.by_point[i, k]
+    return rows, mean
+
+
+@inlined
+def store(w, mean, weights):
+    """Round w to the stored float32 and take the centring back out of the bias."""
+    d = mean.size
+    bias = w[d]
+    for k in range(d):
+        weights[k] = w[k]
+        bias -= np.float64(weights[k]) * mean[k]
+    for k in range(d, weights.size - 1):
+        weights[k] = 0.0
+    weights[weights.size - 1] = bias
+
+
+@inlined
+def send(X, points, K, weights, side):
+    """side[i] = whether point i goes right; returns how many do."""
+    right = 0
+    d = K.size
+    w = np.empty(d + 1, np.float32)
+    for k in range(d):
+        w[k] = weights[k]
+    w[d] = weights[weights.size - 1]
+    for i in range(points.size):
+        side[i] = project(X[points[i]], K, w) > 0.0
+        right += side[i]
+    return right
+
+
+@kernel
+def split_node(X, points, K, members, kind, state, settings, subgradient, weights, side, stats):
+    """Find a plane that cuts the node in two; fills `weights` and `side`, returns the number right.
+
+    The ladder: the solver's own plane; the same direction at its best threshold; the unsupervised
+    plane; the median of a random direction. 0 if none parts the points on these features.
+    """
+    n = points.size
+    rows, mean = take_rows(X, points, K)
+    supervised = False
+    for k in kind:
+        if k != MUST:
+            supervised = True
+            break
+    s = settings
+    d = K.size
+    q = np.empty(n, np.float32)
+    w = np.zeros(d + 1)
+    usable = True
+    for rung in range(4):
+        # Each rung finds a direction in w; those before the last also a plane across it.
+        if (rung == 0 and supervised and d == X.shape[1]) or rung == 3:
+            # With every feature in use the start is what makes the trees differ.
+            for k in range(d):
+                w[k] = np.float64(next_random(state)) / 2.0**63 - 1.0
+        elif rung == 0 and supervised:
+            w, usable = start_direction(rows, members, kind, START_ITERATIONS)
+        elif rung == 0 or (rung == 2 and supervised):
+            w = principal_axis(rows, AXIS_ITERATIONS)
+        elif not supervised:
+            continue
+        if not usable:
+            usable = True
+            continue
+        w[d] = 0.0
+        project_all(rows.by_feature, w, q)
+        if rung == 3:
+            cut = median_cut(q)
+        elif supervised and rung < 2:
+            cut = best_threshold(q, members, kind, 1)
+        else:
+            cut = otsu_threshold(q, n_required(n))
+        if np.isnan(cut):
+            continue
+        w[d] = -cut
+        if rung == 0 and supervised:
+            w, _value, rounds, _n_iter, passes, done, _groups = solve_ssmmc(
+                rows, members, kind, s.lam, s.C, s.fraction, subgradient, w, s.tol,
+                s.max_rounds, s.max_iter,
+            )  # fmt: skip
+            stats[N_SUPERVISED] += 1
+            stats[PASSES] += passes + 2 * START_ITERATIONS + 3
+            stats[ROUNDS] += rounds
+            stats[UNFINISHED] += not done
+        elif rung == 0 or rung == 2:
+            w, _value, rounds, _n_iter, passes, done = solve_mrmmc(
+                rows, w, s.max_rounds_unsupervised, s.max_iter
+            )
+            stats[N_UNSUPERVISED] += 1
+            stats[PASSES_UNSUPERVISED] += passes + 2 * AXIS_ITERATIONS + 2
+        store(w, mean, weights)
+        right = send(X, points, K, weights, side)
+        if 0 < right < n:
+            stats[RESCUED] += rung > 0
+            return right
+    return 0
+
+
+@kernel
+def resized(array, size):
+    """The first `size` rows of a matrix, with room for as many."""
+    bigger = np.empty((size, array.shape[1]), array.dtype)
+    for i in range(min(size, array.shape[0])):
+        for j in range(array.shape[1]):
+            bigger[i, j] = array[i, j]
+    return bigger
+
+
+@inlined
+def push(stack, depth, parent, is_right, start, stop, c_start, c_stop):
+    """Put a node to be opened on the stack; returns the new depth."""
+    stack[depth, 0], stack[depth, 1] = parent, is_right
+    stack[depth, 2], stack[depth, 3] = start, stop
+    stack[depth, 4], stack[depth, 5] = c_start, c_stop
+    return depth + 1
+
+
+@kernel
+def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
+    """One tree. `members` int32 [L, 3] (rows of X, -1 pads a pair) and `kind` int8 [L], kinds sorted.
+
+    Returns the arrays of a `Forest` of one tree (without `root`) and the statistics of its splits.
+    """
+    N, d = X.shape
+    L = kind.size
+    state = np.empty(1, np.uint64)
+    state[0] = seed
+    d_k = settings.d_k
+    order = np.empty(N, np.int32)
+    for i in range(N):
+        order[i] = i
+    rows = np.empty(L, np.int32)
+    for j in range(L):
+        rows[j] = j
+    place = np.empty(N, np.int32)
+    side = np.empty(N, np.bool_)
+    pool = np.empty(d, np.int64)
+    for f in range(d):
+        pool[f] = f
+    spare = np.empty(max(N, L), np.int32)
+    stats = np.zeros(N_STATS)
+
+    links = np.empty((2 * N, 6), np.int32)  # left, right, parent, start, stop, split
+    features = np.empty((64, d_k), feature_like.dtype)
+    weights = np.empty((64, d_k + 1), np.float32)
+    n_nodes = n_splits = 0
+    stack = np.empty((N + 1, 6), np.int64)
+    depth = push(stack, 0, LEAF, 0, 0, N, 0, L)
+    while depth > 0:
+        depth -= 1
+        parent, is_right = stack[depth, 0], stack[depth, 1]
+        start, stop, c_start, c_stop = (
+            stack[depth, 2], stack[depth, 3], stack[depth, 4], stack[depth, 5]
+        )  # fmt: skip
+        node = n_nodes
+        n_nodes += 1
+        links[node, 0] = links[node, 1] = links[node, 5] = LEAF
+        links[node, 2] = parent
+        links[node, 3] = start
+        links[node, 4] = stop
+        if parent != LEAF:
+            links[parent, is_right] = node
+        n = stop - start
+        if n <= settings.min_size:
+            continue
+        points = order[start:stop]
+        for i in range(n):
+            place[points[i]] = i
+        n_rows = c_stop - c_start
+        local = np.empty((n_rows, 3), np.int32)
+        local_kind = np.empty(n_rows, np.int8)
+        for j in range(n_rows):
+            row = rows[c_start + j]
+            local_kind[j] = kind[row]
+            for e in range(3):
+                local[j, e] = place[members[row, e]] if members[row, e] >= 0 else -1
+
+        if n_splits == len(features):
+            features = resized(features, 2 * n_splits)
+            weights = resized(weights, 2 * n_splits)
+        right = 0
+        for _attempt in range(REDRAWS + 1):
+            K = draw_features(X, points, pool, d_k, state)
+            if K.size == 0:
+                break
+            right = split_node(
+                X,
+                points,
+                K,
+                local,
+                local_kind,
+                state,
+                settings,
+                subgradient,
+                weights[n_splits],
+                side,
+                stats,
+            )
+            if right > 0:
+                break
+        if right == 0:
+            continue
+        for k in range(d_k):
+            features[n_splits, k] = K[k] if k < K.size else 0
+        links[node, 5] = n_splits
+        n_splits += 1
+
+        middle = start + n - right
+        a, b = start, 0
+        for i in range(n):
+            if side[i]:
+                spare[b] = points[i]
+                b += 1
+            else:
+                order[a] = points[i]
+                a += 1
+        for i in range(right):
+            order[middle + i] = spare[i]
+        # A constraint goes where all its members went.
+        a, b = c_start, 0
+        for j in range(n_rows):
+            went = side[local[j, 0]]
+            together = side[local[j, 1]] == went
+            if local[j, 2] >= 0:
+                together = together and side[local[j, 2]] == went
+            if together:
+                row = rows[c_start + j]
+                if went:
+                    spare[b] = row
+                    b += 1
+                else:
+                    rows[a] = row
+                    a += 1
+        for j in range(b):
+            rows[a + j] = spare[j]
+        depth = push(stack, depth, node, 1, middle, stop, a, a + b)
+        depth = push(stack, depth, node, 0, start, middle, c_start, a)
+    return (
+        resized(links, n_nodes),
+        resized(features, n_splits),
+        resized(weights, n_splits),
+        order,
+        stats,
+    )
+
+
+def read_only(array):
+    """A view that compiles alike whether the array came from this process or was mapped from another."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np.ndarray]:
+    """Grow one tree: (a forest of it alone, statistics)."""
+    like = np.empty(0, feature_dtype(X.shape[1]))
+    X, members, kind = (read_only(array) for array in (X, members, kind))
+    links, features, weights, order, stats = grow_tree(
+        X, members, kind, np.uint64(seed), settings, subgradient, like
+    )
+    columns = np.ascontiguousarray(links.T)
+    left, right, parent, start, stop, split = columns
+    root = np.array([0, len(links)], np.int32)
+    forest = Forest(
+        root, left, right, parent, start, stop, split, features, weights, order[np.newaxis]
+    )
+    return forest, stats

@@ -1,0 +1,404 @@
+"""`HierarchyForest`, the scikit-learn face of the Hierarchy Forest Distance (paper section 2)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from . import constraints as cn
+from . import distance, grow
+from .base import Metric
+from .forest import Forest, join
+
+logger = logging.getLogger("metricforest")
+
+SOLVERS = ("lbfgs", "newton", "subgradient")
+TOLERANCE = 0.01  # relative optimality gap of a split's last convex problem
+LARGEST = 1e15  # values beyond overflow float32 when squared and summed
+
+
+class HierarchyForest(Metric):
+    """Distance learned from rows and a few judgements by a forest of cluster hierarchies.
+
+    Every tree splits the rows by max-margin clustering, which honours must-link and cannot-link
+    pairs and unlabelled rows, again and again until nodes are small. Two rows are as far apart as the
+    node that first parts them is large. Distances lie in [0, 1).
+
+    Parameters
+    ----------
+    n_estimators : int, default=500
+        Number of trees. Distances get smoother with more, training and measuring take longer.
+    max_features : int, float, "sqrt", "log2" or None, default=1/3
+        Features that each split may use: a number, a share of all, or all (None).
+    min_node_size : int, default=5
+        Nodes with so many rows or fewer are not split. 30 is good for retrieval from many rows.
+    reg_lambda : float, default=0.01
+        Weight of the squared norm in a split's objective.
+    C : float, default=1.0
+        Weight of the rows that no pair judges in a split's objective.
+    cannot_link_fraction : float, default=0.25
+        Share of a node's cannot-links (and triplets) that its split tries to satisfy: the best
+        satisfied ones. The others are left to deeper nodes. 1 asks for all of them at once.
+    alpha : float, default=0.5
+        How sharply a row's distance from the splitting plane turns into certainty.
+    solver : {"lbfgs", "newton", "subgradient"}, default="lbfgs"
+        "subgradient" is the paper's Algorithm 1, kept as a reference: slower, and less exact. The
+        other two names mean the same default solver, a smoothed Newton method that stops when
+        a duality gap proves the split's convex problem solved to one per cent.
+    n_constraints : "auto" or int, default="auto"
+        How many pairs to draw from `y` where no pairs are given. "auto": 1,000 per class, from 5,000
+        labelled rows on 30,000 in all, from 40,000 on 600,000; a third of them must-links.
+    standardize : bool, default=True
+        Bring every feature to zero mean and unit variance first. The splits weigh features by their
+        scale: only turn this off for features whose scales are already comparable.
+    warm_start : bool, default=False
+        Keep the trees of the last `fit` on the same data and only grow the missing ones.
+    n_jobs : int, default=None
+        Trees grown, and blocks measured, at once. None is 1 unless in a `joblib.parallel_config`;
+        -1 uses all cores. The result does not depend on it, to the bit.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the drawing of pairs and the trees.
+    verbose : int, default=0
+        1 shows a progress bar on standard error.
+
+    Attributes
+    ----------
+    forest_ : Forest
+        The trees as flat arrays.
+    constraints_ : Constraints
+        The table of constraints the trees were grown with.
+    n_features_in_ : int
+        Number of features seen by `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where X had names.
+    mean_, scale_ : ndarray of shape (`n_features_in_`,)
+        What `standardize` subtracts and divides by; zeros and ones without it.
+
+    References
+    ----------
+    D. M. Johnson, C. Xiong and J. J. Corso, "Semi-Supervised Nonlinear Distance Metric Learning via
+    Forests of Max-Margin Cluster Hierarchies", IEEE TKDE 28(4), 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricforest import HierarchyForest
+    >>> X = np.array([[0.0, 0], [0.2, 1], [0.1, 2], [5, 0], [5.1, 1], [5.2, 2], [4.9, 1]])
+    >>> pairs, same = [[0, 1], [3, 4], [0, 3], [2, 5]], [1, 1, -1, -1]
+    >>> hf = HierarchyForest(n_estimators=20, min_node_size=2, random_state=0)
+    >>> hf = hf.fit(X, pairs=pairs, pair_labels=same)
+    >>> near, far = hf.pair_distance(X[[1, 1]], X[[2, 6]])
+    >>> bool(near < far)
+    True
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        max_features: int | float | str | None = 1 / 3,
+        min_node_size: int = 5,
+        reg_lambda: float = 0.01,
+        C: float = 1.0,
+        cannot_link_fraction: float = 0.25,
+        alpha: float = 0.5,
+        solver: str = "lbfgs",
+        n_constraints: int | str = "auto",
+        standardize: bool = True,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.min_node_size = min_node_size
+        self.reg_lambda = reg_lambda
+        self.C = C
+        self.cannot_link_fraction = cannot_link_fraction
+        self.alpha = alpha
+        self.solver = solver
+        self.n_constraints = n_constraints
+        self.standardize = standardize
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------------ learning
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_labels: ArrayLike | None = None,
+        triplets: ArrayLike | None = None,
+    ) -> HierarchyForest:
+        """Learn the distance. Without any judgement the forest is unsupervised.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            All rows, judged or not: the unjudged ones shape the distance too.
+        y : array-like of shape (n_samples,), default=None
+            Class labels, -1 for unlabelled rows. Without `pairs` and `triplets`, pairs are drawn
+            from it; with them, those are added to pairs drawn from it.
+        pairs : array-like of shape (n_pairs, 2), default=None
+            Judged pairs as row numbers of `X`.
+        pair_labels : array-like of shape (n_pairs,), default=None
+            +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
+        triplets : array-like of shape (n_triplets, 3), default=None
+            Row numbers (anchor, nearer, farther).
+
+        Returns
+        -------
+        self : HierarchyForest
+        """
+        self._check_parameters()
+        checked: Any = X
+        data: Any = validate_data(self, checked, dtype=np.float64, ensure_min_samples=1)
+        n_rows = len(data)
+        rng = check_random_state(self.random_state)
+        entropy = int(rng.randint(np.iinfo(np.int32).max))
+        table = self._constraints(n_rows, y, pairs, pair_labels, triplets, entropy)
+        mean, scale = self._location_and_scale(data)
+        rows = prepare(data, mean, scale)
+        del data
+
+        settings = self._settings(rows.shape[1])
+        digest = zlib.crc32(rows.tobytes())
+        for part in (table.members.tobytes(), table.kind.tobytes(), repr(settings).encode()):
+            digest = zlib.crc32(part, digest)
+        done: list[Forest] = []
+        if self.warm_start and hasattr(self, "forest_"):
+            if (rows.shape, digest) != self._fitted_with:
+                raise ValueError(
+                    "warm_start=True adds trees to those grown on the same rows and judgements with "
+                    f"the same parameters, but these are others (X of shape {rows.shape}, fitted "
+                    f"before with {self._fitted_with[0]})"
+                )
+            if self.n_estimators < self.forest_.n_trees:
+                raise ValueError(
+                    f"n_estimators={self.n_estimators} is less than the {self.forest_.n_trees} "
+                    "trees already grown with warm_start=True"
+                )
+            done, entropy = [self.forest_], self._entropy
+        grown = done[0].n_trees if done else 0
+
+        subgradient = True if self.solver == "subgradient" else None
+        seeds = [
+            int(np.random.SeedSequence((entropy, t)).generate_state(1, np.uint64)[0])
+            for t in range(grown, self.n_estimators)
+        ]
+        jobs = (
+            delayed(grow.tree)(rows, table.members, table.kind, seed, settings, subgradient)
+            for seed in seeds
+        )
+        stats = np.zeros(grow.N_STATS)
+        for forest, tree_stats in self._run(jobs, len(seeds)):
+            done.append(forest)
+            stats += tree_stats
+
+        # Nothing is set before every tree has been grown: an interrupted fit leaves no trace.
+        self.forest_ = join(done)
+        self.constraints_ = table
+        self.mean_, self.scale_ = mean, scale
+        self.split_statistics_ = dict(zip(grow.STATISTICS, stats.tolist(), strict=True))
+        self._entropy = entropy
+        self._fitted_with = (rows.shape, digest)
+        self._warn_unfinished(stats)
+        return self
+
+    def _check_parameters(self) -> None:
+        def whole(name: str, low: int) -> None:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise TypeError(f"{name} must be an int, got {value!r}")
+            if value < low:
+                raise ValueError(f"{name} must be at least {low}, got {value}")
+
+        def real(name: str, low: float, high: float, open_low: bool) -> None:
+            value: Any = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise TypeError(f"{name} must be a number, got {value!r}")
+            value = float(value)
+            if not (low < value if open_low else low <= value) or not value <= high:
+                bounds = f"{'(' if open_low else '['}{low}, {high}{']' if high < np.inf else ')'}"
+                raise ValueError(f"{name} must be in {bounds}, got {value}")
+
+        whole("n_estimators", 1)
+        whole("min_node_size", 1)
+        real("reg_lambda", 0.0, 1e6, open_low=True)
+        real("C", 0.0, 1e6, open_low=False)
+        real("cannot_link_fraction", 0.0, 1.0, open_low=True)
+        real("alpha", 0.0, 1e6, open_low=True)
+        if self.reg_lambda < 1e-8:
+            raise ValueError(f"reg_lambda must be at least 1e-8, got {self.reg_lambda}")
+        if self.solver not in SOLVERS:
+            raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
+        if self.n_constraints != "auto":
+            whole("n_constraints", 0)
+        share = self.max_features
+        if isinstance(share, str):
+            if share not in ("sqrt", "log2"):
+                raise ValueError(
+                    f"max_features must be a number, 'sqrt', 'log2' or None, got {share!r}"
+                )
+        elif share is not None:
+            if isinstance(share, Integral) and not isinstance(share, bool):
+                whole("max_features", 1)
+            else:
+                real("max_features", 0.0, 1.0, open_low=True)
+
+    def _n_split_features(self, d: int) -> int:
+        share: Any = self.max_features
+        if share is None:
+            return d
+        if isinstance(share, str):
+            return max(1, int(np.sqrt(d) if share == "sqrt" else np.log2(d)))
+        if isinstance(share, (int, np.integer)):
+            if share > d:
+                raise ValueError(f"max_features={share} is more than the {d} features of X")
+            return int(share)
+        return max(1, round(float(share) * d))
+
+    def _settings(self, n_features: int) -> grow.Settings:
+        return grow.Settings(
+            d_k=self._n_split_features(n_features),
+            min_size=int(self.min_node_size),
+            lam=float(self.reg_lambda),
+            C=float(self.C),
+            fraction=float(self.cannot_link_fraction),
+            tol=TOLERANCE,
+            max_rounds=20,
+            max_iter=300 if self.solver != "subgradient" else 2_000,
+            max_rounds_unsupervised=5,
+        )
+
+    def _constraints(
+        self,
+        n_rows: int,
+        y: ArrayLike | None,
+        pairs: ArrayLike | None,
+        pair_labels: ArrayLike | None,
+        triplets: ArrayLike | None,
+        entropy: int,
+    ) -> cn.Constraints:
+        checked, labels = np.empty((0, 2), np.int64), np.empty(0, np.int64)
+        if pairs is not None:
+            checked, labels = cn.check_pairs(pairs, pair_labels, n_rows)
+        elif pair_labels is not None:
+            raise ValueError("pair_labels were given without pairs")
+        if triplets is not None:
+            triplets = cn.check_triplets(triplets, n_rows)
+        if y is not None:
+            codes = cn.check_labels(y, n_rows)
+            n = cn.auto_count(codes) if self.n_constraints == "auto" else int(self.n_constraints)
+            stream = np.random.default_rng(np.random.SeedSequence((entropy, 0, 1)))
+            drawn, drawn_labels = cn.draw_pairs(codes, n, stream)
+            checked = np.concatenate([checked, drawn])
+            labels = np.concatenate([labels, drawn_labels])
+        return cn.gather(n_rows, checked, labels, triplets)
+
+    def _location_and_scale(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not self.standardize:
+            worst = np.abs(X).max()
+            if worst > LARGEST:
+                raise ValueError(
+                    f"X holds {worst:g}; without standardize=True values must not exceed {LARGEST:g}"
+                )
+            return np.zeros(X.shape[1]), np.ones(X.shape[1])
+        low, high = X.min(axis=0), X.max(axis=0)
+        constant = low == high
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.where(constant, low, X.mean(axis=0))
+            scale = np.where(constant, 1.0, X.std(axis=0))
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
+            worst = np.abs(X).max()
+            raise ValueError(
+                f"X holds {worst:g}; its variance overflows (the bound is about 1e150)"
+            )
+        # A column that only varies in its last bits has no variance that float64 can see.
+        return mean, np.where(scale > 0.0, scale, 1.0)
+
+    def _run(self, jobs: Iterable, total: int) -> Iterator:
+        """Results of the jobs in order, with a progress bar if asked for."""
+        started = time.perf_counter()
+        if not self.verbose:
+            yield from Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
+            return
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+        live = sys.stderr.isatty()  # a bar that moves on a terminal, ten lines in a log
+        shown = 0.0
+        for count, result in enumerate(parallel(jobs), 1):
+            yield result
+            passed = time.perf_counter() - started
+            if count < total and (
+                passed - shown < 0.1 if live else 10 * count // total == 10 * (count - 1) // total
+            ):
+                continue
+            shown = passed
+            left = passed / count * (total - count)
+            bar = "#" * (30 * count // total)
+            print(
+                f"{chr(13) if live else ''}trees |{bar:<30}| {count}/{total}  "
+                f"{passed:.0f} s, {left:.0f} s left ",
+                end="" if live and count < total else "\n",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _warn_unfinished(self, stats: np.ndarray) -> None:
+        unfinished, splits = int(stats[grow.UNFINISHED]), int(stats[grow.N_SUPERVISED])
+        logger.info("grew %d trees, %d constrained splits", self.forest_.n_trees, splits)
+        if unfinished and self.solver != "subgradient":
+            warnings.warn(
+                f"the solver did not reach its tolerance in {unfinished} of {splits} constrained "
+                "splits; their planes are the best it found",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "forest_")
+
+    # ----------------------------------------------------------------------------------- measuring
+
+    def _prepare(self, X: np.ndarray) -> np.ndarray:
+        return prepare(X, self.mean_, self.scale_)
+
+    def _pair_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return distance.pair_distance(self.forest_, A, B, float(self.alpha), False, self._threads())
+
+    def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return distance.pairwise_distance(
+            self.forest_, A, B, float(self.alpha), False, self._threads()
+        )
+
+    def _threads(self) -> int:
+        n_jobs: Any = self.n_jobs
+        return effective_n_jobs(n_jobs)
+
+
+def prepare(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Standardised rows as the forest reads them, float32; far outliers are cut at LARGEST."""
+    rows = np.empty(X.shape, np.float32)
+    for low in range(0, len(X), 4096):
+        block = (X[low : low + 4096] - mean) / scale
+        rows[low : low + 4096] = np.clip(block, -LARGEST, LARGEST, out=block)
+    rows.flags.writeable = False
+    return rows

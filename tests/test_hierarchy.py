@@ -1,0 +1,859 @@
+"""The estimator: what it learns, what it refuses, how it behaves among scikit-learn's tools."""
+
+import pickle
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conftest import load, three_clusters
+from metricforest import HierarchyForest, grow, pair_auc
+from metricforest.forest import check
+
+FEW = 6
+
+
+def learn(X, *given, **judgements):
+    return HierarchyForest(n_estimators=FEW, random_state=0).fit(X, *given, **judgements)
+
+
+def assert_same_bits(a, b):
+    for name, mine, theirs in zip(a.forest_._fields, a.forest_, b.forest_, strict=True):
+        np.testing.assert_array_equal(mine, theirs, err_msg=name)
+
+
+def nearest_neighbour_accuracy(metric, X, y):
+    """Leave-one-out accuracy of the nearest neighbour."""
+    D = metric.pairwise_distances(X)
+    np.fill_diagonal(D, np.inf)
+    return float((y[D.argmin(axis=1)] == y).mean())
+
+
+# ------------------------------------------------------------------------------------- scikit-learn
+
+
+@parametrize_with_checks(
+    [
+        HierarchyForest(n_estimators=3, random_state=0),
+        HierarchyForest(n_estimators=2, min_node_size=1, max_features=None, standardize=False),
+    ]
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_clone_copies_parameters_and_nothing_else(small):
+    metric = HierarchyForest(n_estimators=3, alpha=0.7, random_state=0).fit(small[0])
+    copy = clone(metric)
+    assert copy.get_params() == metric.get_params()
+    assert not hasattr(copy, "forest_")
+
+
+def test_defaults_are_the_contract():
+    expected = {
+        "n_estimators": 500,
+        "max_features": 1 / 3,
+        "min_node_size": 5,
+        "reg_lambda": 0.01,
+        "C": 1.0,
+        "cannot_link_fraction": 0.25,
+        "alpha": 0.5,
+        "solver": "lbfgs",
+        "n_constraints": "auto",
+        "n_jobs": None,
+        "random_state": None,
+        "verbose": 0,
+    }
+    parameters = HierarchyForest().get_params()
+    assert {name: parameters[name] for name in expected} == expected
+
+
+def test_in_a_pipeline(small):
+    X, _, pairs, labels = small
+    metric = HierarchyForest(n_estimators=FEW, random_state=0, standardize=False)
+    pipeline = Pipeline([("scale", StandardScaler()), ("metric", metric)])
+    pipeline.fit(X, metric__pairs=pairs, metric__pair_labels=labels)
+    scaled = pipeline["scale"].transform(X)
+    np.testing.assert_allclose(
+        pipeline["metric"].pairwise_distances(scaled),
+        learn(X, pairs=pairs, pair_labels=labels).pairwise_distances(X),
+        atol=1e-3,
+    )
+
+
+def test_in_a_grid_search_over_labels():
+    X, y = load("wine")
+    search = GridSearchCV(
+        HierarchyForest(n_estimators=5, random_state=0),
+        {"min_node_size": [3, 60]},
+        scoring=nearest_neighbour_accuracy,
+        cv=2,
+    ).fit(X, y)
+    assert search.best_params_ == {"min_node_size": 3}
+    assert search.best_score_ > 0.85
+    assert search.best_estimator_.forest_.n_trees == 5
+
+
+def test_pickle_measures_the_same(small, small_forest):
+    again = pickle.loads(pickle.dumps(small_forest))
+    np.testing.assert_array_equal(
+        again.pairwise_distances(small[0]), small_forest.pairwise_distances(small[0])
+    )
+
+
+def test_data_frames_keep_their_names(small):
+    X, _, pairs, labels = small
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    metric = learn(frame, pairs=pairs, pair_labels=labels)
+    assert metric.feature_names_in_.tolist() == list("abcde")
+    assert_same_bits(metric, learn(X, pairs=pairs, pair_labels=labels))
+    assert metric.pair_distance(frame[:3], frame[3:6]).shape == (3,)
+    with pytest.raises(ValueError, match="feature names"):
+        metric.pairwise_distances(frame[list("edcba")])
+
+
+def test_data_frames_of_pairs_and_series_of_labels(small):
+    X, classes, pairs, labels = small
+    expected = learn(X, pairs=pairs, pair_labels=labels)
+    frame = pd.DataFrame(pairs, columns=["a", "b"])
+    assert_same_bits(expected, learn(X, pairs=frame, pair_labels=pd.Series(labels)))
+    named = pd.Series(np.array(["red", "green", "blue"])[classes])
+    assert learn(X, named).constraints_.kind.size > 0
+
+
+# ----------------------------------------------------------------------------------- what it learns
+
+
+def test_pairs_beat_no_pairs():
+    rng = np.random.default_rng(0)
+    classes = np.arange(200) % 2
+    X = rng.normal(size=(200, 8))
+    X[:, 0] += 2.5 * classes
+    pairs = rng.integers(0, 200, (800, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    labels = np.where(classes[pairs[:, 0]] == classes[pairs[:, 1]], 1, -1)
+    learn_from, judge = np.arange(len(pairs)) < 400, np.arange(len(pairs)) >= 400
+    metric = HierarchyForest(n_estimators=30, random_state=0)
+    plain = pair_auc(metric.fit(X), X, pairs[judge], labels[judge])
+    metric.fit(X, pairs=pairs[learn_from], pair_labels=labels[learn_from])
+    learned = pair_auc(metric, X, pairs[judge], labels[judge])
+    assert learned > plain + 0.1
+    assert learned > 0.8
+
+
+@pytest.mark.parametrize("n_triplets", [100, 400])
+def test_triplets_beat_no_triplets(n_triplets):
+    """Two of ten features matter. Held-out triplets: how often D(i, j) < D(i, k)."""
+    rng = np.random.default_rng(0)
+    n = 150
+    classes = np.arange(n) % 3
+    X = rng.normal(size=(n, 10))
+    X[:, :2] += 3 * np.array([[0, 0], [1, 0], [0, 1]])[classes]
+
+    def triplets(count):
+        found = []
+        while len(found) < count:
+            i, j, k = rng.choice(n, 3, replace=False)
+            if classes[i] == classes[j] != classes[k]:
+                found.append((i, j, k))
+        return np.array(found)
+
+    train, test = triplets(n_triplets), triplets(400)
+
+    def accuracy(metric):
+        near = metric.pair_distance(X[test[:, 0]], X[test[:, 1]])
+        far = metric.pair_distance(X[test[:, 0]], X[test[:, 2]])
+        return np.mean((near < far) + 0.5 * (near == far))
+
+    metric = HierarchyForest(n_estimators=30, random_state=0)
+    plain = accuracy(metric.fit(X))
+    learned = accuracy(metric.fit(X, triplets=train))
+    assert learned > plain + 0.15
+
+
+@pytest.mark.parametrize("name", ["wine", "iris", "breast_cancer", "balance"])
+def test_labels_of_real_data(name):
+    X, y = load(name)
+    chosen = np.random.default_rng(0).permutation(len(X))[:300]
+    X, y = X[chosen], y[chosen]
+    half = np.arange(len(X)) < len(X) // 2
+    features = None if name == "balance" else 1 / 3
+    metric = HierarchyForest(
+        n_estimators=25, random_state=0, n_constraints=1_000, max_features=features
+    )
+    metric.fit(X, np.where(half, y, -1))
+    D = metric.pairwise_distances(X[~half], X[half])
+    accuracy = (y[half][D.argmin(axis=1)] == y[~half]).mean()
+    assert accuracy > (0.8 if name == "balance" else 0.88)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sonar", "ionosphere", "segmentation"])
+def test_labels_of_the_papers_data(name):
+    X, y = load(name)
+    chosen = np.random.default_rng(0).permutation(len(X))[:350]
+    X, y = X[chosen], y[chosen]
+    half = np.arange(len(X)) < len(X) // 2
+    metric = HierarchyForest(n_estimators=40, random_state=0).fit(X[half], y[half])
+    D = metric.pairwise_distances(X[~half], X[half])
+    accuracy = (y[half][D.argmin(axis=1)] == y[~half]).mean()
+    assert accuracy > (0.7 if name == "sonar" else 0.85)
+
+
+def test_solver_names_and_the_reference(small):
+    X, classes, pairs, labels = small
+    scores = {}
+    for solver in ("lbfgs", "newton", "subgradient"):
+        metric = HierarchyForest(n_estimators=10, solver=solver, random_state=0)
+        metric.fit(X, pairs=pairs, pair_labels=labels)
+        check(metric.forest_, X.shape[1])
+        scores[solver] = nearest_neighbour_accuracy(metric, X, classes)
+    assert scores["lbfgs"] == scores["newton"]
+    assert min(scores.values()) > 0.8
+
+
+def test_scale_of_a_feature_does_not_matter_by_default(small):
+    X, _, pairs, labels = small
+    scaled = X * [1, 32, 1, 1 / 32, 1] + [0, 0, 64, 0, 0]
+    a = learn(X, pairs=pairs, pair_labels=labels).pairwise_distances(X)
+    b = learn(scaled, pairs=pairs, pair_labels=labels).pairwise_distances(scaled)
+    np.testing.assert_allclose(a, b, atol=0.02)
+    plain = HierarchyForest(n_estimators=FEW, random_state=0, standardize=False)
+    c = plain.fit(scaled, pairs=pairs, pair_labels=labels).pairwise_distances(scaled)
+    assert abs(a - c).max() > 0.1
+
+
+def test_pairs_and_labels_together(small):
+    X, classes, pairs, labels = small
+    metric = HierarchyForest(n_estimators=2, n_constraints=30, random_state=0)
+    only = metric.fit(X, classes).constraints_
+    both = metric.fit(X, classes, pairs=pairs[:20], pair_labels=labels[:20]).constraints_
+    found = {tuple(m) for m in both.members.tolist()}
+    assert {tuple(m) for m in only.members.tolist()} <= found
+    assert {(a, b, -1) for a, b in pairs[:20].tolist()} <= found
+
+
+def test_no_constraints_from_labels_is_unsupervised(small):
+    X, classes, _, _ = small
+    metric = HierarchyForest(n_estimators=FEW, n_constraints=0, random_state=0)
+    assert_same_bits(metric.fit(X, classes), learn(X))
+
+
+def test_automatic_number_of_constraints():
+    X, y = load("iris")
+    table = HierarchyForest(n_estimators=1, random_state=0).fit(X, y).constraints_
+    pairs, labels = table.pairs()
+    assert (labels == 1).sum() == 3 * 333
+    assert 1_500 < (labels == -1).sum() <= 3 * 667  # both classes of a pair may draw it: merged
+    np.testing.assert_array_equal(y[pairs[:, 0]] == y[pairs[:, 1]], labels == 1)
+
+
+def test_unlabelled_rows_are_in_no_pair():
+    X, y = load("iris")
+    partly = np.where(np.arange(150) % 3 == 0, y, -1)
+    pairs, _ = HierarchyForest(n_estimators=1, random_state=0).fit(X, partly).constraints_.pairs()
+    assert (partly[pairs] != -1).all()
+
+
+@pytest.mark.parametrize(
+    ("max_features", "expected"),
+    [(1 / 3, 3), (1.0, 10), (None, 10), (4, 4), ("sqrt", 3), ("log2", 3), (0.01, 1), (1, 1)],
+)
+def test_number_of_features_per_split(max_features, expected):
+    X = np.random.default_rng(0).normal(size=(30, 10))
+    metric = HierarchyForest(n_estimators=1, max_features=max_features, random_state=0).fit(X)
+    assert metric.forest_.features.shape[1] == expected
+
+
+# ---------------------------------------------------------------------------- seeds, jobs, clusters
+
+
+@pytest.mark.parametrize("n_jobs", [2, 4, -1])
+def test_same_bits_for_any_number_of_jobs(small, n_jobs):
+    X, _, pairs, labels = small
+    one = HierarchyForest(n_estimators=9, random_state=0, n_jobs=1)
+    more = HierarchyForest(n_estimators=9, random_state=0, n_jobs=n_jobs)
+    for metric in (one, more):
+        metric.fit(X, pairs=pairs, pair_labels=labels)
+    assert_same_bits(one, more)
+    np.testing.assert_array_equal(one.pairwise_distances(X), more.pairwise_distances(X))
+    np.testing.assert_array_equal(one.pair_distance(X, X[::-1]), more.pair_distance(X, X[::-1]))
+
+
+def test_same_bits_in_other_processes(small):
+    X, _, pairs, labels = small
+    here = learn(X, pairs=pairs, pair_labels=labels)
+    with joblib.parallel_config("loky", n_jobs=2):
+        there = learn(X, pairs=pairs, pair_labels=labels)
+    assert_same_bits(here, there)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:distributed")
+@pytest.mark.filterwarnings("ignore:.*:ResourceWarning")
+def test_same_bits_on_a_dask_cluster(small):
+    distributed = pytest.importorskip("distributed")
+    X, _, pairs, labels = small
+    here = learn(X, pairs=pairs, pair_labels=labels)
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster) as client:
+        with joblib.parallel_config("dask"):
+            there = learn(X, pairs=pairs, pair_labels=labels)
+        took_part = client.run(lambda: "metricforest.grow" in sys.modules)
+    assert len(took_part) == 2
+    assert any(took_part.values())
+    assert_same_bits(here, there)
+
+
+def test_seeds(small):
+    X, classes, _, _ = small
+    assert_same_bits(learn(X, classes), learn(X, classes))
+    other = HierarchyForest(n_estimators=FEW, random_state=1).fit(X, classes)
+    assert not np.array_equal(other.forest_.weights, learn(X, classes).forest_.weights)
+    state = np.random.RandomState(0)
+    first = HierarchyForest(n_estimators=2, random_state=state).fit(X)
+    second = HierarchyForest(n_estimators=2, random_state=state).fit(X)
+    assert not np.array_equal(first.forest_.weights, second.forest_.weights)
+
+
+def test_trees_differ(small_forest):
+    assert len(np.unique(small_forest.forest_.order, axis=0)) > 6
+
+
+# ------------------------------------------------------------------------- warm start, interruption
+
+
+def test_ten_trees_and_ten_more_are_twenty(small):
+    X, _, pairs, labels = small
+    judged = {"pairs": pairs, "pair_labels": labels}
+    at_once = HierarchyForest(n_estimators=20, random_state=0).fit(X, **judged)
+    grown = HierarchyForest(n_estimators=10, random_state=0, warm_start=True).fit(X, **judged)
+    grown.set_params(n_estimators=20).fit(X, **judged)
+    assert_same_bits(at_once, grown)
+    grown.fit(X, **judged)
+    assert_same_bits(at_once, grown)
+
+
+@pytest.mark.parametrize("random_state", [None, 0])
+def test_warm_start_with_labels(small, random_state):
+    """Pairs drawn from labels are drawn once: with more trees they stay the same."""
+    X, classes, _, _ = small
+    metric = HierarchyForest(
+        n_estimators=2, random_state=random_state, warm_start=True, n_constraints=50
+    ).fit(X, classes)
+    weights = metric.forest_.weights
+    metric.set_params(n_estimators=4).fit(X, classes)
+    assert metric.forest_.n_trees == 4
+    np.testing.assert_array_equal(metric.forest_.weights[: len(weights)], weights)
+
+
+def test_warm_start_refuses_other_data(small):
+    X, _, pairs, labels = small
+    metric = HierarchyForest(n_estimators=2, random_state=0, warm_start=True)
+    metric.fit(X, pairs=pairs, pair_labels=labels)
+    before = metric.forest_
+    with pytest.raises(ValueError, match=r"X of shape \(59, 5\), fitted before with \(60, 5\)"):
+        metric.fit(X[:-1])
+    with pytest.raises(ValueError, match="same rows and pairs"):
+        metric.fit(X * X, pairs=pairs, pair_labels=labels)
+    with pytest.raises(ValueError, match="same rows and pairs"):
+        metric.fit(X, pairs=pairs[1:], pair_labels=labels[1:])
+    assert metric.forest_ is before
+
+
+def test_warm_start_refuses_other_judgements_of_the_same_pairs(small):
+    X, _, pairs, _ = small
+    metric = HierarchyForest(n_estimators=2, random_state=0, warm_start=True)
+    metric.fit(X, pairs=pairs, pair_labels=np.ones(len(pairs)))
+    with pytest.raises(ValueError, match="same rows and pairs"):
+        metric.fit(X, pairs=pairs, pair_labels=-np.ones(len(pairs)))
+
+
+def test_warm_start_refuses_fewer_trees_and_other_widths(small):
+    metric = HierarchyForest(n_estimators=4, random_state=0, warm_start=True).fit(small[0])
+    with pytest.raises(ValueError, match="n_estimators=3 is less than the 4"):
+        metric.set_params(n_estimators=3).fit(small[0])
+    with pytest.raises(ValueError, match="max_features"):
+        metric.set_params(n_estimators=6, max_features=None).fit(small[0])
+
+
+def interrupt_after(monkeypatch, n_trees):
+    real, calls = grow.tree, []
+
+    def tree(*args):
+        calls.append(None)
+        if len(calls) > n_trees:
+            raise KeyboardInterrupt("stop")
+        return real(*args)
+
+    monkeypatch.setattr(grow, "tree", tree)
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_interrupted_first_fit_leaves_nothing(small, monkeypatch, verbose):
+    interrupt_after(monkeypatch, 3)
+    metric = HierarchyForest(n_estimators=FEW, verbose=verbose, n_jobs=1)
+    with pytest.raises(KeyboardInterrupt, match="stop"):
+        metric.fit(small[0])
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        metric.pairwise_distances(small[0])
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        metric.get_metric()
+
+
+def test_interrupted_second_fit_leaves_the_first(small, monkeypatch):
+    X, _, pairs, labels = small
+    metric = learn(X, pairs=pairs, pair_labels=labels)
+    before = metric.pairwise_distances(X)
+    interrupt_after(monkeypatch, 3)
+    with pytest.raises(KeyboardInterrupt, match="stop"):
+        metric.fit(X[:, :3])
+    np.testing.assert_array_equal(metric.pairwise_distances(X), before)
+
+
+def test_refused_fit_leaves_the_first(small):
+    X, _, pairs, labels = small
+    metric = learn(X, pairs=pairs, pair_labels=labels)
+    before = metric.pairwise_distances(X)
+    with pytest.raises(ValueError, match="out of range"):
+        metric.fit(X[:10, :3], pairs=[[0, 11]], pair_labels=[1])
+    np.testing.assert_array_equal(metric.pairwise_distances(X), before)
+
+
+def test_progress_bar(small, capsys):
+    HierarchyForest(n_estimators=4, random_state=0).fit(small[0])
+    assert capsys.readouterr() == ("", "")
+    quiet = learn(small[0])
+    loud = HierarchyForest(n_estimators=FEW, random_state=0, verbose=1).fit(small[0])
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"| {FEW}/{FEW}" in err
+    assert "#" * 30 in err
+    assert_same_bits(quiet, loud)
+
+
+# -------------------------------------------------------------------------------------- bad input
+
+
+def numbers(n=20, d=3):
+    return np.random.default_rng(0).normal(size=(n, d))
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "match"),
+    [
+        (np.where(np.eye(6) > 0, np.nan, 1.0), ValueError, "contains NaN"),
+        (np.where(np.eye(6) > 0, np.inf, 1.0), ValueError, "contains infinity"),
+        (np.empty((0, 3)), ValueError, r"0 sample\(s\) .*minimum of 1"),
+        (np.empty((5, 0)), ValueError, r"0 feature\(s\)"),
+        (np.arange(5.0), ValueError, "Expected 2D array, got 1D"),
+        (np.zeros((2, 2, 2)), ValueError, "dim 3|expected <= 2|3 dim"),
+        (np.array([["a", "b"], ["c", "d"]]), ValueError, "convert"),
+        (np.array([[1, "b"], [2, "d"]], object), ValueError, "convert"),
+        (numbers() + 1j, ValueError, "Complex data not supported"),
+        (scipy.sparse.csr_matrix(numbers()), TypeError, "[Ss]parse"),
+        (
+            np.array([[1e200], [-1e200], [0]]),
+            ValueError,
+            "X holds 1e[+]200; its variance overflows",
+        ),
+    ],
+)
+def test_bad_rows_raise(X, error, match):
+    with pytest.raises(error, match=match):
+        HierarchyForest(n_estimators=1).fit(X)
+
+
+def test_huge_values_need_standardising():
+    X = numbers() * 1e30
+    metric = learn(X)
+    check(metric.forest_, 3)
+    assert_same_bits(metric, learn(X))
+    assert metric.pairwise_distances(X).max() > 0.05
+    with pytest.raises(ValueError, match=r"X holds .*e\+30; .*must not exceed 1e\+15"):
+        HierarchyForest(n_estimators=1, standardize=False).fit(X)
+
+
+def test_far_queries_are_measured(small, small_forest):
+    X = small[0]
+    far = np.full((2, 5), 1e300)
+    far[1] = -1e300
+    D = small_forest.pairwise_distances(far, X)
+    assert np.isfinite(D).all()
+    assert ((D >= 0) & (D <= 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [
+        (np.zeros((2, 4)), "X has 4 features, but HierarchyForest is expecting 5"),
+        (np.full((2, 5), np.nan), "contains NaN"),
+        (np.full((2, 5), -np.inf), "contains infinity"),
+    ],
+)
+def test_bad_queries_raise(small_forest, rows, match):
+    for measure in (small_forest.pairwise_distances, lambda A: small_forest.pair_distance(A, A)):
+        with pytest.raises(ValueError, match=match):
+            measure(rows)
+
+
+def test_metric_function_refuses_nan(small_forest):
+    with pytest.raises(ValueError, match="NaN"):
+        small_forest.get_metric()(np.full(5, np.nan), np.zeros(5))
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"pairs": [[0, 20]], "pair_labels": [1]}, r"\[0, 20\] is out of range: X has 20 rows"),
+        ({"pairs": [[0, -1]], "pair_labels": [1]}, r"\[0, -1\] is out of range"),
+        ({"pairs": [[0, 1.5]], "pair_labels": [1]}, "not integral"),
+        ({"pairs": [[0, 1]], "pair_labels": [3]}, "got 3"),
+        ({"pairs": [[0, 1]], "pair_labels": [1, 1]}, "1 pairs, pair_labels of shape"),
+        ({"pairs": [[2, 2]], "pair_labels": [1]}, r"\[2, 2\] pairs a row with itself"),
+        ({"pairs": [[0, 1]]}, "without pair_labels"),
+        ({"pair_labels": [1]}, "pair_labels were given without pairs"),
+        ({"triplets": [[0, 1, 20]]}, r"triplets\[0\] = \[0, 1, 20\] is out of range"),
+        ({"triplets": [[0, 1, 1]]}, "names a row twice"),
+        ({"y": np.zeros(19)}, "y has 19 labels, X has 20 rows"),
+        ({"y": np.linspace(0, 1, 20)}, "continuous"),
+    ],
+)
+def test_bad_judgements_raise(given, match):
+    with pytest.raises(ValueError, match=match):
+        HierarchyForest(n_estimators=1).fit(numbers(), **given)
+
+
+def test_pairs_of_the_whole_do_not_fit_a_part(small):
+    """What goes wrong when rows are cut and pairs are not: caught, never other rows in silence."""
+    X, _, pairs, labels = small
+    with pytest.raises(ValueError, match="see PairKFold"):
+        HierarchyForest(n_estimators=1).fit(X[:30], pairs=pairs, pair_labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "match"),
+    [
+        ("n_estimators", 0, ValueError, "n_estimators must be at least 1, got 0"),
+        ("n_estimators", 2.5, TypeError, "n_estimators must be an int, got 2.5"),
+        ("n_estimators", True, TypeError, "n_estimators must be an int, got True"),
+        ("n_estimators", None, TypeError, "n_estimators must be an int, got None"),
+        ("min_node_size", 0, ValueError, "min_node_size must be at least 1, got 0"),
+        ("min_node_size", "5", TypeError, "min_node_size must be an int, got '5'"),
+        ("reg_lambda", 0.0, ValueError, r"reg_lambda must be in \(0.0, .*got 0.0"),
+        ("reg_lambda", 1e-9, ValueError, "reg_lambda must be at least 1e-8, got 1e-09"),
+        ("reg_lambda", np.nan, ValueError, "reg_lambda must be in .*got nan"),
+        ("reg_lambda", np.inf, ValueError, "reg_lambda must be in .*got inf"),
+        ("reg_lambda", "small", TypeError, "reg_lambda must be a number, got 'small'"),
+        ("C", -0.1, ValueError, r"C must be in \[0.0, .*got -0.1"),
+        ("C", None, TypeError, "C must be a number, got None"),
+        ("cannot_link_fraction", 0.0, ValueError, r"in \(0.0, 1.0\], got 0.0"),
+        ("cannot_link_fraction", 1.01, ValueError, r"in \(0.0, 1.0\], got 1.01"),
+        ("alpha", 0.0, ValueError, r"alpha must be in \(0.0, .*got 0.0"),
+        ("alpha", -1, ValueError, "alpha must be in .*got -1"),
+        ("solver", "adam", ValueError, "solver must be one of lbfgs, newton.*got 'adam'"),
+        ("solver", None, ValueError, "solver must be one of .*got None"),
+        ("n_constraints", -1, ValueError, "n_constraints must be at least 0, got -1"),
+        ("n_constraints", "many", TypeError, "n_constraints must be .*got 'many'"),
+        ("n_constraints", 1.5, TypeError, "n_constraints must be .*got 1.5"),
+        ("max_features", 0, ValueError, "max_features must be at least 1, got 0"),
+        ("max_features", 0.0, ValueError, r"max_features must be in \(0.0, 1.0\], got 0.0"),
+        ("max_features", 1.5, ValueError, "max_features must be in .*got 1.5"),
+        ("max_features", 4, ValueError, "max_features=4 is more than the 3 features"),
+        ("max_features", "third", ValueError, "max_features must be .*got 'third'"),
+        ("max_features", True, TypeError, "max_features must be a number, got True"),
+        ("n_jobs", 0, ValueError, "n_jobs == 0"),
+        ("random_state", "seed", ValueError, "seed"),
+    ],
+)
+def test_bad_parameters_raise(name, value, error, match):
+    with pytest.raises(error, match=match):
+        HierarchyForest(**{"n_estimators": 1, name: value}).fit(numbers())
+
+
+def test_numpy_numbers_are_parameters_too():
+    HierarchyForest(
+        n_estimators=np.int64(2), C=np.float32(1), max_features=np.int32(2), random_state=0
+    ).fit(numbers())
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_few_rows_are_one_leaf(n):
+    metric = learn(numbers(n))
+    check(metric.forest_, 3)
+    assert metric.forest_.n_splits == 0
+    np.testing.assert_array_equal(metric.pairwise_distances(numbers(n)), np.zeros((n, n)))
+
+
+def test_few_rows_with_pairs():
+    metric = learn(numbers(2), pairs=[[0, 1]], pair_labels=[-1])
+    np.testing.assert_array_equal(metric.pairwise_distances(numbers(2)), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_identical_rows_are_at_no_distance(judged):
+    X = np.full((30, 4), 2.5)
+    given = {"pairs": [[0, 1], [2, 3]], "pair_labels": [1, -1]} if judged else {}
+    metric = learn(X, **given)
+    check(metric.forest_, 4)
+    np.testing.assert_array_equal(metric.pairwise_distances(X), np.zeros((30, 30)))
+
+
+def test_one_feature():
+    X = np.linspace(0, 1, 40)[:, None]
+    metric = learn(X, np.arange(40) // 20)
+    check(metric.forest_, 1)
+    assert metric.pair_distance(X[:1], X[-1:])[0] > metric.pair_distance(X[:1], X[1:2])[0]
+
+
+def test_constant_features_are_never_used():
+    X = numbers(40, 4)
+    X[:, 2] = 7.0
+    metric = HierarchyForest(n_estimators=FEW, max_features=None, random_state=0).fit(X)
+    used = metric.forest_.features[(metric.forest_.weights[:, :-1] != 0)]
+    assert set(used.tolist()) == {0, 1, 3}
+    moved = X.copy()
+    moved[:, 2] = -1e6
+    np.testing.assert_array_equal(metric.pair_distance(X, moved), 0)
+
+
+def test_duplicate_pairs_are_merged(small):
+    X, _, pairs, labels = small
+    twice = learn(X, pairs=np.concatenate([pairs, pairs[:, ::-1]]), pair_labels=np.tile(labels, 2))
+    assert_same_bits(twice, learn(X, pairs=pairs, pair_labels=labels))
+
+
+def test_contradictory_pairs_warn_and_stay(small):
+    X, _, pairs, labels = small
+    with pytest.warns(UserWarning, match="3 pairs are judged both must-link and cannot-link"):
+        metric = learn(
+            X,
+            pairs=np.concatenate([pairs, pairs[:3, ::-1]]),
+            pair_labels=np.concatenate([labels, -labels[:3]]),
+        )
+    assert len(metric.constraints_.kind) == len(pairs) + 3
+
+
+def test_labels_minus_one_and_one_warn(small):
+    with pytest.warns(UserWarning, match="-1 means unlabelled"):
+        learn(small[0], np.where(small[1] == 0, 1, -1))
+
+
+def test_string_labels(small):
+    X, classes, _, _ = small
+    words = np.array(["apple", "bicycle", "orange"])[classes]
+    assert_same_bits(learn(X, words), learn(X, classes))
+    assert_same_bits(learn(X, words.astype(object)), learn(X, classes))
+
+
+@pytest.mark.parametrize("y", [[-1] * 20, [0] * 20, [0] + [-1] * 19])
+def test_labels_that_part_nothing(y):
+    metric = learn(numbers(), y)
+    check(metric.forest_, 3)
+    assert (metric.constraints_.kind == 0).all()
+
+
+# --------------------------------------------------------------------------------- kinds of arrays
+
+
+def variants(X, path):
+    mapped = np.lib.format.open_memmap(path, "w+", X.dtype, X.shape)
+    mapped[:] = X
+    mapped.flush()
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    wide = np.zeros((len(X), 2 * X.shape[1]))
+    wide[:, ::2] = X
+    return {
+        "fortran": np.asfortranarray(X),
+        "read-only": frozen,
+        "memory-mapped": np.load(path, mmap_mode="r"),
+        "strided": wide[:, ::2],
+        "reversed": X[::-1].copy()[::-1],
+        "object": X.astype(object),
+        "list": X.tolist(),
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["fortran", "read-only", "memory-mapped", "strided", "reversed", "object", "list"]
+)
+def test_kinds_of_arrays(small, tmp_path, kind):
+    X, _, pairs, labels = small
+    given = variants(X.copy(), tmp_path / "X.npy")[kind]
+    metric = learn(given, pairs=pairs, pair_labels=labels)
+    expected = learn(X, pairs=pairs, pair_labels=labels)
+    assert_same_bits(metric, expected)
+    np.testing.assert_array_equal(metric.pairwise_distances(given), expected.pairwise_distances(X))
+    np.testing.assert_array_equal(np.asarray(given, float), X)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64, np.uint8])
+def test_dtypes(dtype):
+    X = np.round(numbers(40, 3) * 20 + 60).astype(dtype)
+    before = X.copy()
+    metric = learn(X, np.arange(40) % 2)
+    D = metric.pairwise_distances(X)
+    expected = learn(X.astype(float), np.arange(40) % 2)
+    assert_same_bits(metric, expected)
+    np.testing.assert_array_equal(D, expected.pairwise_distances(X.astype(float)))
+    np.testing.assert_array_equal(X, before)
+    assert X.dtype == dtype
+
+
+def test_read_only_judgements(small):
+    X, classes, pairs, labels = small
+    assert not pairs.flags.writeable
+    before = pairs.copy(), labels.copy(), classes.copy()
+    learn(X, classes, pairs=pairs, pair_labels=labels)
+    for now, then in zip((pairs, labels, classes), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+# ------------------------------------------------------------------------------------ properties
+
+
+@st.composite
+def problems(draw):
+    """(X, pairs, labels): small, with ties, duplicates and constant columns among them."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = draw(st.integers(2, 40)), draw(st.integers(1, 5))
+    X = rng.normal(size=(n, d))
+    if draw(st.booleans()):
+        X = np.round(X)
+    if draw(st.booleans()):
+        X[rng.integers(0, n, n // 2)] = X[0]
+    if draw(st.booleans()):
+        X[:, rng.integers(d)] = draw(st.sampled_from([0.0, -3.0, 1e6]))
+    pairs = rng.integers(0, n, (draw(st.integers(0, 60)), 2))
+    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    return X, pairs, rng.choice([-1, 1], len(pairs))
+
+
+def learned_from(X, pairs, labels, min_node_size=2):
+    metric = HierarchyForest(n_estimators=4, min_node_size=min_node_size, random_state=0)
+    return metric.fit(X, pairs=pairs, pair_labels=labels)
+
+
+@given(problems(), st.sampled_from([1, 2, 5]))
+@settings(max_examples=20)
+def test_distance_is_a_symmetric_dissimilarity(problem, min_node_size):
+    X, pairs, labels = problem
+    metric = learned_from(X, pairs, labels, min_node_size)
+    check(metric.forest_, X.shape[1])
+    queries = np.concatenate([X, X[:3] + 0.5])
+    D = metric.pairwise_distances(queries)
+    np.testing.assert_allclose(D, D.T, atol=1e-15)
+    np.testing.assert_array_equal(np.diag(D), 0)
+    assert ((D >= 0) & (D < 1)).all()
+
+
+@given(problems())
+def test_distance_is_zero_inside_a_leaf_and_between_equal_rows(problem):
+    X, pairs, labels = problem
+    metric = learned_from(X, pairs, labels)
+    forest = metric.forest_
+    together = np.zeros((len(X), len(X)), int)
+    for t in range(forest.n_trees):
+        for node in range(forest.root[t], forest.root[t + 1]):
+            if forest.left[node] < 0:
+                inside = forest.order[t, forest.start[node] : forest.stop[node]]
+                together[np.ix_(inside, inside)] += 1
+    D = metric.pairwise_distances(X)
+    assert (D[together == forest.n_trees] == 0).all()
+    equal = (X[:, None] == X[None]).all(axis=2)
+    assert (together[equal] == forest.n_trees).all()
+    assert (D[equal] == 0).all()
+
+
+@given(problems(), st.randoms(use_true_random=False))
+def test_order_and_ends_of_pairs_do_not_matter(problem, random):
+    X, pairs, labels = problem
+    order = list(range(len(pairs)))
+    random.shuffle(order)
+    flipped = np.array([pairs[k][:: random.choice([1, -1])] for k in order], int).reshape(-1, 2)
+    a = learned_from(X, pairs, labels)
+    b = learned_from(X, flipped, labels[order])
+    assert_same_bits(a, b)
+
+
+@given(problems())
+def test_constant_column_changes_nothing_but_the_draw(problem):
+    """With all features allowed, a column that never varies is as good as none."""
+    X, pairs, labels = problem
+    wide = np.column_stack([X, np.full(len(X), 3.0)])
+    given = {"pairs": pairs, "pair_labels": labels}
+    metric = HierarchyForest(n_estimators=3, max_features=None, random_state=0).fit(wide, **given)
+    check(metric.forest_, wide.shape[1])
+    assert (metric.forest_.weights[:, :-1][metric.forest_.features == X.shape[1]] == 0).all()
+    other = wide.copy()
+    other[:, -1] = 8.0
+    np.testing.assert_array_equal(metric.pair_distance(wide, other), 0)
+
+
+def test_order_of_triplets_does_not_matter(small):
+    X, _classes, _, _ = small
+    triplets = np.array([(i, i + 3, i + 1) for i in range(56)])
+    rng = np.random.default_rng(0)
+    assert_same_bits(
+        learn(X, triplets=triplets), learn(X, triplets=rng.permutation(triplets, axis=0))
+    )
+
+
+# --------------------------------------------------------------------------------------- the rest
+
+
+def test_not_fitted():
+    for measure in ("pair_distance", "pair_score"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(HierarchyForest(), measure)(numbers(), numbers())
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        HierarchyForest().pairwise_distances(numbers())
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        HierarchyForest().get_metric()
+
+
+def test_split_statistics(small):
+    X, _, pairs, labels = small
+    metric = learn(X, pairs=pairs, pair_labels=labels)
+    assert set(metric.split_statistics_) == set(grow.STATISTICS)
+    assert metric.split_statistics_["n_constrained"] > 0
+
+
+@pytest.mark.slow
+def test_same_bits_in_a_second_process():
+    """The same seed gives the same bits in another process."""
+    X, _, pairs, labels = three_clusters()
+    script = (
+        "import sys, zlib; sys.path.insert(0, sys.argv[1])\n"
+        "from conftest import three_clusters\n"
+        "import metricforest\n"
+        "X, _, pairs, labels = three_clusters()\n"
+        "metric = metricforest.HierarchyForest(n_estimators=6, random_state=0)\n"
+        "metric.fit(X, pairs=pairs, pair_labels=labels)\n"
+        "print(zlib.crc32(metric.pairwise_distances(X).tobytes()))\n"
+    )
+    here = zlib.crc32(learn(X, pairs=pairs, pair_labels=labels).pairwise_distances(X).tobytes())
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == here

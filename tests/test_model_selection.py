@@ -1,0 +1,126 @@
+"""Cross-validation that carries pairs along."""
+
+import numpy as np
+import pytest
+
+from conftest import three_clusters
+from metricforest import HierarchyForest, PairKFold, cross_val_pair_score, pair_auc
+
+
+class Euclid:
+    """The simplest metric there is."""
+
+    def pair_score(self, A, B):
+        return -np.linalg.norm(np.asarray(A) - np.asarray(B), axis=1)
+
+
+def renumbered(rows, pairs, labels):
+    """Plain loops: the pairs whose both ends are in `rows`, by their places in it."""
+    place = {int(row): i for i, row in enumerate(rows)}
+    kept = []
+    for (a, b), label in zip(pairs, labels, strict=True):
+        if int(a) in place and int(b) in place:
+            kept.append((place[int(a)], place[int(b)], int(label)))
+    return kept
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_folds_against_plain_loops(small, shuffle):
+    X, _, pairs, labels = small
+    folds = list(PairKFold(4, shuffle=shuffle, random_state=3).split(X, pairs, labels))
+    assert len(folds) == 4
+    tested = np.concatenate([fold.test for fold in folds])
+    assert sorted(tested) == list(range(len(X)))
+    n_kept = 0
+    for fold in folds:
+        assert set(fold.train) | set(fold.test) == set(range(len(X)))
+        assert not set(fold.train) & set(fold.test)
+        for rows, its_pairs, its_labels in (
+            (fold.train, fold.train_pairs, fold.train_labels),
+            (fold.test, fold.test_pairs, fold.test_labels),
+        ):
+            found = [(*p, v) for p, v in zip(its_pairs.tolist(), its_labels, strict=True)]
+            assert found == renumbered(rows, pairs, labels)
+            n_kept += len(found)
+    across = sum(len(set(fold.test) & {int(a), int(b)}) == 1 for fold in folds for a, b in pairs)
+    assert n_kept + across == 4 * len(pairs)
+    assert across > 0
+
+
+def test_pairs_point_at_the_same_rows(small):
+    X, classes, pairs, labels = small
+    for fold in PairKFold(3, random_state=0).split(X, pairs, labels):
+        inside = classes[fold.train][fold.train_pairs]
+        np.testing.assert_array_equal(inside[:, 0] == inside[:, 1], fold.train_labels == 1)
+
+
+def test_same_seed_same_folds(small):
+    X, _, pairs, labels = small
+    first = PairKFold(3, random_state=5).split(X, pairs, labels)
+    again = PairKFold(3, random_state=5).split(X, pairs, labels)
+    other = PairKFold(3, random_state=6).split(X, pairs, labels)
+    a, b, c = next(first), next(again), next(other)
+    np.testing.assert_array_equal(a.test, b.test)
+    assert not np.array_equal(a.test, c.test)
+    assert PairKFold(3).get_n_splits() == 3
+
+
+def test_bool_labels_come_out_as_signs(small):
+    X, _, pairs, labels = small
+    fold = next(PairKFold(3, random_state=0).split(X, pairs, labels == 1))
+    assert set(fold.train_labels) == {-1, 1}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "labels", "match"),
+    [
+        ([[0, 99]], [1], "out of range: X has 60 rows"),
+        ([[-1, 2]], [1], "out of range"),
+        ([[0, 1]], [1, -1], "one entry per pair"),
+        ([[0, 1]], None, "without pair_labels"),
+        ([[0, 1]], [2], r"pair_labels must be \+1 and -1.*got 2"),
+    ],
+)
+def test_folds_of_pairs_that_do_not_fit_raise(small, pairs, labels, match):
+    with pytest.raises(ValueError, match=match):
+        next(PairKFold(3).split(small[0], pairs, labels))
+
+
+def test_more_folds_than_rows_raise():
+    with pytest.raises(ValueError, match="n_splits=5"):
+        next(PairKFold(5).split(np.zeros((3, 1)), [[0, 1]], [1]))
+
+
+def test_pair_auc_by_hand():
+    X = np.array([[0.0], [1.0], [3.0], [10.0]])
+    # must 0-1 (1), 0-2 (3); cannot 1-2 (2), 0-3 (10): three of four comparisons are right.
+    pairs, labels = [[0, 1], [0, 2], [1, 2], [0, 3]], [1, 1, -1, -1]
+    assert pair_auc(Euclid(), X, pairs, labels) == 0.75
+    with pytest.raises(ValueError, match="at least one must-link and one cannot-link"):
+        pair_auc(Euclid(), X, pairs[:2], labels[:2])
+
+
+def test_cross_validated_score_is_that_of_each_fold():
+    X, _, pairs, labels = three_clusters(1, 90, 400)
+    metric = HierarchyForest(n_estimators=8, random_state=0)
+    folds = PairKFold(3, random_state=1)
+    scores = cross_val_pair_score(metric, X, pairs, labels, cv=folds)
+    expected = []
+    for fold in folds.split(X, pairs, labels):
+        learned = HierarchyForest(n_estimators=8, random_state=0).fit(
+            X[fold.train], pairs=fold.train_pairs, pair_labels=fold.train_labels
+        )
+        expected.append(pair_auc(learned, X[fold.test], fold.test_pairs, fold.test_labels))
+    np.testing.assert_array_equal(scores, expected)
+    assert scores.min() > 0.8
+    assert not hasattr(metric, "forest_")
+    assert cross_val_pair_score(metric, X, pairs, labels, cv=2).shape == (2,)
+
+
+def test_fold_without_cannot_links_scores_nan():
+    X, _classes, pairs, labels = three_clusters(2, 30, 60)
+    kept = labels == 1
+    scores = cross_val_pair_score(
+        HierarchyForest(n_estimators=2, random_state=0), X, pairs[kept], labels[kept], cv=3
+    )
+    assert np.isnan(scores).all()
