@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 import naive
 from metricforest import HierarchyForest
-from metricforest.constraints import Constraints
+from metricforest.constraints import Constraints, gather
 from metricforest.convex import Groups, Rows
 from metricforest.forest import LEAF, Forest
 from metricforest.hierarchy import prepare
@@ -99,6 +99,21 @@ def three_clusters(
     pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(n_pairs)])
     pairs = np.unique(np.sort(pairs, axis=1), axis=0)
     return X, classes, pairs, np.where(classes[pairs[:, 0]] == classes[pairs[:, 1]], 1, -1)
+
+
+def fruit_and_cycles(seed, own_directions):
+    """Four Gaussians, apples near oranges and bicycles near motorcycles, and a feature of noise."""
+    rng = np.random.default_rng(seed)
+    classes = np.arange(160) % 4
+    centres = np.array([[-2.0, -1, 0], [-2, 1, 0], [2, -1, 0], [2, 1, 0]])
+    if own_directions:
+        centres[2:] = centres[2:, [0, 2, 1]]
+    X = np.column_stack([centres[classes] + 0.4 * rng.normal(size=(160, 3)), rng.normal(size=160)])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    pairs = np.array([rng.choice(160, 2, replace=False) for _ in range(600)])
+    labels = np.where(classes[pairs[:, 0]] == classes[pairs[:, 1]], 1, -1)
+    order = rng.permutation(4)  # which feature is the telling one must not matter
+    return X[:, order], classes >= 2, gather(160, pairs, labels)
 
 
 @pytest.fixture(scope="session")

@@ -92,6 +92,8 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
                 raise ValueError(
                     f"a row must have {self.n_features_in_} features, got shape {rows[0].shape}"
                 )
+            if not np.isfinite(rows).all():
+                raise ValueError("a row holds NaN or infinity")
             rows = self._prepare(rows)
             return float(self._pair_distance(rows[:1], rows[1:])[0])
 

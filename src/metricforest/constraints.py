@@ -114,6 +114,8 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
         raise ValueError(f"y must have shape (n,), got {labels.shape}")
     if len(labels) != n_rows:
         raise ValueError(f"y has {len(labels)} labels, X has {n_rows} rows")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y holds NaN or infinity; -1 means unlabelled")
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if labels.dtype.kind in "iuf" and -1 in classes:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import kernel
 
 WIDE = 0.3  # widest smoothing, in units of the hinge (its margin is 1)
 NARROW = 0.3  # the most the width shrinks at once
@@ -245,7 +245,7 @@ class Curvature(NamedTuple):
     place: np.ndarray  # int32 [n]      its inverse, counted from 1; 0 elsewhere
 
 
-@inlined
+@kernel
 def make_curvature(groups, n):
     K = groups.start.size - 1 + n
     E = groups.member.size + n
@@ -261,7 +261,7 @@ def make_curvature(groups, n):
     )
 
 
-@inlined
+@kernel
 def collect_curvature(p, groups, tau, near, curve):
     """Fill `curve` with the points and groups that `evaluate` found within `tau` of a kink at `p`."""
     one = np.float32(1.0)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import kernel
 from .convex import Rows, project_all
 from .distance import project
 from .forest import LEAF, Forest, feature_dtype
@@ -25,11 +25,13 @@ from .ranking import median_cut
 from .ssmmc import (
     MUST,
     START_ITERATIONS,
+    TRIPLET,
     best_threshold,
     solve_ssmmc,
     start_direction,
 )
 
+JITTER = 0.5  # random part of the start, in units of it, where every split may use every feature
 REDRAWS = 3  # feature subsets tried before a node that will not split becomes a leaf
 
 STATISTICS = (
@@ -71,13 +73,19 @@ def next_random(state):
     return z ^ (z >> np.uint64(31))
 
 
-@inlined
+@kernel
 def random_below(state, n):
     """A random integer in [0, n). The bias of the modulus is below n / 2^64."""
     return np.int64(next_random(state) % np.uint64(n))
 
 
-@inlined
+@kernel
+def random_sign(state):
+    """A random number in [-1, 1)."""
+    return np.float64(next_random(state)) / 2.0**63 - 1.0
+
+
+@kernel
 def draw_features(X, points, pool, d_k, state):
     """K_tl: up to d_k features that vary among `points`, ascending. `pool` is reshuffled."""
     d = pool.size
@@ -104,7 +112,7 @@ def draw_features(X, points, pool, d_k, state):
     return K
 
 
-@inlined
+@kernel
 def take_rows(X, points, K):
     """The node's `Rows` on the features K, and the means taken off them."""
     n, d = points.size, K.size
@@ -126,7 +134,7 @@ def take_rows(X, points, K):
     return rows, mean
 
 
-@inlined
+@kernel
 def store(w, mean, weights):
     """Round w to the stored float32 and take the centring back out of the bias."""
     d = mean.size
@@ -139,7 +147,7 @@ def store(w, mean, weights):
     weights[weights.size - 1] = bias
 
 
-@inlined
+@kernel
 def send(X, points, K, weights, side):
     """side[i] = whether point i goes right; returns how many do."""
     right = 0
@@ -175,12 +183,14 @@ def split_node(X, points, K, members, kind, state, settings, subgradient, weight
     usable = True
     for rung in range(4):
         # Each rung finds a direction in w; those before the last also a plane across it.
-        if (rung == 0 and supervised and d == X.shape[1]) or rung == 3:
-            # With every feature in use the start is what makes the trees differ.
-            for k in range(d):
-                w[k] = np.float64(next_random(state)) / 2.0**63 - 1.0
-        elif rung == 0 and supervised:
+        if rung == 0 and supervised:
             w, usable = start_direction(rows, members, kind, START_ITERATIONS)
+            if s.d_k == X.shape[1]:  # no features are drawn: the start must make the trees differ
+                for k in range(d):
+                    w[k] += JITTER * random_sign(state) / np.sqrt(d)
+        elif rung == 3:
+            for k in range(d):
+                w[k] = random_sign(state)
         elif rung == 0 or (rung == 2 and supervised):
             w = principal_axis(rows, AXIS_ITERATIONS)
         elif not supervised:
@@ -232,7 +242,7 @@ def resized(array, size):
     return bigger
 
 
-@inlined
+@kernel
 def push(stack, depth, parent, is_right, start, stop, c_start, c_stop):
     """Put a node to be opened on the stack; returns the new depth."""
     stack[depth, 0], stack[depth, 1] = parent, is_right
@@ -292,14 +302,22 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
         points = order[start:stop]
         for i in range(n):
             place[points[i]] = i
+        # A triplet whose far row is still here also asks that the other two stay together: parting
+        # them first cannot be mended below. `extra` must-links before the constraints say so.
         n_rows = c_stop - c_start
-        local = np.empty((n_rows, 3), np.int32)
-        local_kind = np.empty(n_rows, np.int8)
+        extra = 0
+        for j in range(c_start, c_stop):
+            extra += kind[rows[j]] == TRIPLET
+        local = np.empty((extra + n_rows, 3), np.int32)
+        local_kind = np.empty(extra + n_rows, np.int8)
         for j in range(n_rows):
             row = rows[c_start + j]
-            local_kind[j] = kind[row]
+            local_kind[extra + j] = kind[row]
             for e in range(3):
-                local[j, e] = place[members[row, e]] if members[row, e] >= 0 else -1
+                local[extra + j, e] = place[members[row, e]] if members[row, e] >= 0 else -1
+        for j in range(extra):  # triplets are the last constraints
+            local_kind[j] = MUST
+            local[j, 0], local[j, 1], local[j, 2] = local[n_rows + j, 0], local[n_rows + j, 1], -1
 
         if n_splits == len(features):
             features = resized(features, 2 * n_splits)
@@ -345,10 +363,10 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
         # A constraint goes where all its members went.
         a, b = c_start, 0
         for j in range(n_rows):
-            went = side[local[j, 0]]
-            together = side[local[j, 1]] == went
-            if local[j, 2] >= 0:
-                together = together and side[local[j, 2]] == went
+            went = side[local[extra + j, 0]]
+            together = side[local[extra + j, 1]] == went
+            if local[extra + j, 2] >= 0:
+                together = together and side[local[extra + j, 2]] == went
             if together:
                 row = rows[c_start + j]
                 if went:

@@ -98,7 +98,7 @@ class HierarchyForest(Metric):
     >>> from metricforest import HierarchyForest
     >>> X = np.array([[0.0, 0], [0.2, 1], [0.1, 2], [5, 0], [5.1, 1], [5.2, 2], [4.9, 1]])
     >>> pairs, same = [[0, 1], [3, 4], [0, 3], [2, 5]], [1, 1, -1, -1]
-    >>> hf = HierarchyForest(n_estimators=20, min_node_size=2, random_state=0)
+    >>> hf = HierarchyForest(20, max_features=None, min_node_size=2, random_state=0)
     >>> hf = hf.fit(X, pairs=pairs, pair_labels=same)
     >>> near, far = hf.pair_distance(X[[1, 1]], X[[2, 6]])
     >>> bool(near < far)
@@ -168,12 +168,33 @@ class HierarchyForest(Metric):
         -------
         self : HierarchyForest
         """
+        names = ("n_features_in_", "feature_names_in_")
+        before = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        try:
+            return self._fit(X, y, pairs, pair_labels, triplets)
+        except BaseException:  # refused or interrupted: the model is what it was
+            for name in names:
+                if name in before:
+                    setattr(self, name, before[name])
+                elif hasattr(self, name):
+                    delattr(self, name)
+            raise
+
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None,
+        pairs: ArrayLike | None,
+        pair_labels: ArrayLike | None,
+        triplets: ArrayLike | None,
+    ) -> HierarchyForest:
         self._check_parameters()
         checked: Any = X
         data: Any = validate_data(self, checked, dtype=np.float64, ensure_min_samples=1)
         n_rows = len(data)
         rng = check_random_state(self.random_state)
-        entropy = int(rng.randint(np.iinfo(np.int32).max))
+        adding = self.warm_start and hasattr(self, "forest_")
+        entropy = self._entropy if adding else int(rng.randint(np.iinfo(np.int32).max))
         table = self._constraints(n_rows, y, pairs, pair_labels, triplets, entropy)
         mean, scale = self._location_and_scale(data)
         rows = prepare(data, mean, scale)
@@ -184,7 +205,7 @@ class HierarchyForest(Metric):
         for part in (table.members.tobytes(), table.kind.tobytes(), repr(settings).encode()):
             digest = zlib.crc32(part, digest)
         done: list[Forest] = []
-        if self.warm_start and hasattr(self, "forest_"):
+        if adding:
             if (rows.shape, digest) != self._fitted_with:
                 raise ValueError(
                     "warm_start=True adds trees to those grown on the same rows and judgements with "
@@ -196,7 +217,7 @@ class HierarchyForest(Metric):
                     f"n_estimators={self.n_estimators} is less than the {self.forest_.n_trees} "
                     "trees already grown with warm_start=True"
                 )
-            done, entropy = [self.forest_], self._entropy
+            done = [self.forest_]
         grown = done[0].n_trees if done else 0
 
         subgradient = True if self.solver == "subgradient" else None
@@ -370,7 +391,7 @@ class HierarchyForest(Metric):
                 f"the solver did not reach its tolerance in {unfinished} of {splits} constrained "
                 "splits; their planes are the best it found",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def __sklearn_is_fitted__(self) -> bool:

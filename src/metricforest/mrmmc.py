@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import kernel
 from .convex import HARD, Groups, dot, evaluate, gather_all, minimise, project_all
 from .ranking import argsort, kth_largest
 
@@ -26,7 +26,7 @@ AXIS_ITERATIONS = 6
 TOLERANCE, FLOOR = 0.1, 0.05  # optimality gap, relative and absolute, of each round
 
 
-@inlined
+@kernel
 def n_required(n):
     """l of the paper, a sixth of the points."""
     return max(1, n // 6)
@@ -63,7 +63,7 @@ def principal_axis(rows, n_iter):
     return v
 
 
-@inlined
+@kernel
 def otsu_threshold(q, min_side):
     """Cut of `q` into two groups of least within-group scatter, `min_side` in each; nan if none."""
     n = q.size
@@ -86,7 +86,7 @@ def otsu_threshold(q, min_side):
     return cut
 
 
-@inlined
+@kernel
 def assign(p, l, scratch, groups):
     """Labels and members at `p`, written into `groups`; returns how many of them changed."""
     n = p.size
@@ -120,7 +120,7 @@ def assign(p, l, scratch, groups):
     return changed
 
 
-@inlined
+@kernel
 def impose_members(w, p, l, scratch):
     """Move the plane until `l` points are on each side. Returns whether it was moved."""
     n = p.size

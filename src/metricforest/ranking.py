@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import kernel
 
 
 @kernel
@@ -82,7 +82,7 @@ def argsort(values):
     return index
 
 
-@inlined
+@kernel
 def median_cut(q):
     """A threshold between two distinct values of `q`, near the median; nan if all are equal."""
     n = q.size

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import kernel
 from .convex import HARD, Groups, dot, evaluate, gather_all, minimise, project_all
 from .ranking import argsort, kth_largest
 
@@ -49,7 +49,7 @@ class Split(NamedTuple):
     converged: bool
 
 
-@inlined
+@kernel
 def count_kinds(kind):
     counts = np.zeros(3, np.int64)
     for k in kind:
@@ -57,13 +57,13 @@ def count_kinds(kind):
     return counts
 
 
-@inlined
+@kernel
 def n_active(count, fraction):
     """L' = max(1, ceil(fraction L)), 0 of none."""
     return min(count, max(1, int(np.ceil(fraction * count - 1e-9)))) if count > 0 else 0
 
 
-@inlined
+@kernel
 def make_groups(members, kind, n, fraction):
     """Room for the groups of any configuration; label is 1 for a point that stands alone, else 0."""
     counts = count_kinds(kind)
@@ -85,7 +85,7 @@ def make_groups(members, kind, n, fraction):
     )
 
 
-@inlined
+@kernel
 def configure(p, members, kind, fraction, groups, margin, order):
     """Best labels and active constraints at the projections `p`, written into `groups`.
 
@@ -187,7 +187,7 @@ def laplacian(t, members, kind, between, u):
     return total, count
 
 
-@inlined
+@kernel
 def within_scale(by_point, members, kind):
     """Mean squared difference per feature over (at most TRACE_SAMPLE of the) pairs to be kept."""
     d = by_point.shape[1]
@@ -444,9 +444,9 @@ def solve_ssmmc(
             if exact and value > (1.0 - tol) * before:
                 converged = done
                 break
-            done |= not exact
             exact |= value > (1.0 - LOOSE) * before
             if rounds >= max_rounds:
+                converged = done
                 break
         t += 1
     value = evaluate(p, groups, HARD, c, near)[0] + 0.5 * lam * dot(w, w)
