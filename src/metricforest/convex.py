@@ -282,7 +282,7 @@ def collect_curvature(p, groups, tau, near, curve):
             curve.weight[K] = np.float32(4.0) * groups.label_weight[0]
             curve.share[K] = np.float32(0.5)
         else:
-            g = near[k]
+            g = np.int64(near[k])
             top = zero
             for e in range(groups.start[g], groups.start[g + 1]):
                 top = max(top, one - two * groups.sign[e] * p[groups.member[e]])

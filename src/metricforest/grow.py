@@ -243,15 +243,6 @@ def resized(array, size):
 
 
 @kernel
-def push(stack, depth, parent, is_right, start, stop, c_start, c_stop):
-    """Put a node to be opened on the stack; returns the new depth."""
-    stack[depth, 0], stack[depth, 1] = parent, is_right
-    stack[depth, 2], stack[depth, 3] = start, stop
-    stack[depth, 4], stack[depth, 5] = c_start, c_stop
-    return depth + 1
-
-
-@kernel
 def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
     """One tree. `members` int32 [L, 3] (rows of X, -1 pads a pair) and `kind` int8 [L], kinds sorted.
 
@@ -281,7 +272,9 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
     weights = np.empty((64, d_k + 1), np.float32)
     n_nodes = n_splits = 0
     stack = np.empty((N + 1, 6), np.int64)
-    depth = push(stack, 0, LEAF, 0, 0, N, 0, L)
+    stack[0, 0], stack[0, 1] = LEAF, 0
+    stack[0, 2], stack[0, 3], stack[0, 4], stack[0, 5] = 0, N, 0, L
+    depth = 1
     while depth > 0:
         depth -= 1
         parent, is_right = stack[depth, 0], stack[depth, 1]
@@ -377,8 +370,14 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
                     a += 1
         for j in range(b):
             rows[a + j] = spare[j]
-        depth = push(stack, depth, node, 1, middle, stop, a, a + b)
-        depth = push(stack, depth, node, 0, start, middle, c_start, a)
+        for is_right in range(1, -1, -1):  # the left child is opened first
+            top = stack[depth]
+            top[0], top[1] = node, is_right
+            if is_right:
+                top[2], top[3], top[4], top[5] = middle, stop, a, a + b
+            else:
+                top[2], top[3], top[4], top[5] = start, middle, c_start, a
+            depth += 1
     return (
         resized(links, n_nodes),
         resized(features, n_splits),

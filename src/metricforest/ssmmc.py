@@ -155,9 +155,12 @@ def configure(p, members, kind, fraction, groups, margin, order):
 
 
 @kernel
-def laplacian(t, members, kind, between, u):
-    """u = gradient of the mean squared difference of `t` over pairs that should part (`between`)
-    or stay together; returns that mean."""
+def laplacian(t, members, kind, apart, u):
+    """u = half the gradient of the mean squared difference of `t` over a kind of pairs.
+
+    Those that should part for apart = 1, those that should stay together for 0 (a triplet holds two
+    of the former and one of the latter). Returns the mean and the number of pairs.
+    """
     for i in range(u.size):
         u[i] = 0.0
     total = 0.0
@@ -165,7 +168,7 @@ def laplacian(t, members, kind, between, u):
     for j in range(kind.size):
         i0, i1, i2 = members[j, 0], members[j, 1], members[j, 2]
         if kind[j] == TRIPLET:
-            if between:
+            if apart == 1:
                 for near in (i0, i1):
                     diff = t[near] - t[i2]
                     u[near] += diff
@@ -173,7 +176,7 @@ def laplacian(t, members, kind, between, u):
                     total += diff * diff
                 count += 2
                 continue
-        elif (kind[j] == CANNOT) != between:
+        elif (kind[j] == CANNOT) != (apart == 1):
             continue
         diff = t[i0] - t[i1]
         u[i0] += diff
@@ -241,8 +244,8 @@ def start_direction(rows, members, kind, n_iter):
     zero = np.zeros(d + 1)
     project_all(rows.by_feature, v, t)
     for _ in range(n_iter):
-        a11, _count = laplacian(t, members, kind, True, uc)
-        b11, n_within = laplacian(t, members, kind, False, um)
+        a11, _count = laplacian(t, members, kind, np.int64(1), uc)
+        b11, n_within = laplacian(t, members, kind, np.int64(0), um)
         if n_within == 0:  # no must-link: against the spread of all points
             for i in range(n):
                 um[i] = t[i] / np.float32(n)
@@ -267,8 +270,8 @@ def start_direction(rows, members, kind, n_iter):
         project_all(rows.by_feature, s, ts)
         # The best point of the line v + x s is a root of a quadratic.
         a12, b12 = dot(uc, ts), dot(um, ts) + ridge * dot(v, s)
-        a22, _count = laplacian(ts, members, kind, True, uc)
-        b22, n_within = laplacian(ts, members, kind, False, um)
+        a22, _count = laplacian(ts, members, kind, np.int64(1), uc)
+        b22, n_within = laplacian(ts, members, kind, np.int64(0), um)
         if n_within == 0:
             b22 = dot(ts, ts) / n
         b22 += ridge * dot(s, s) + 1e-12
@@ -418,14 +421,12 @@ def solve_ssmmc(
             old[k] = w[k]
         before = evaluate(p, groups, HARD, c, near)[0] + 0.5 * lam * dot(w, w)
         if subgradient is None:  # decided when compiling: the reference is not built unless used
+            gap, floor, steps = LOOSE, FLOOR, min(LOOSE_ITERATIONS, max_iter)
             if exact:
-                value, tau, iterations, used, done = minimise(
-                    rows, groups, lam, tol, 0.0, WIDEN * tau, max_iter, w, p
-                )
-            else:
-                value, tau, iterations, used, done = minimise(
-                    rows, groups, lam, LOOSE, FLOOR, WIDEN * tau, LOOSE_ITERATIONS, w, p
-                )
+                gap, floor, steps = tol, 0.0, max_iter
+            value, tau, iterations, used, done = minimise(
+                rows, groups, lam, gap, floor, WIDEN * tau, steps, w, p
+            )
             passes += used
         else:
             value, iterations, done = subgradient_descent(
