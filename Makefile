@@ -21,7 +21,7 @@ test: $(VENV)/.installed-test  ## the whole suite
 lint: $(VENV)/.installed-lint  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/pyright
+	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.installed-bench  ## speed and memory beside scikit-learn's forest

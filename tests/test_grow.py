@@ -210,3 +210,15 @@ def test_one_cannot_link_is_one_constrained_split():
     X = np.random.default_rng(0).normal(size=(12, 2))
     _, stats = tree(X, table)
     assert stats["n_constrained"] == 1
+
+
+def test_trees_differ_when_every_feature_is_used():
+    X, y = balance_scale()
+    X = ((X - X.mean(0)) / X.std(0)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    pairs = rng.choice(len(X), (300, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    labels = np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+    table = gather(len(X), pairs, labels)
+    roots = [tree(X, table, seed=seed, d_k=4)[0].weights[0] for seed in range(8)]
+    assert len({root.tobytes() for root in roots}) > 4

@@ -448,3 +448,43 @@ def test_subgradient_is_no_better(real_nodes):
     assert len(ours) >= 20
     assert (np.array(ours) <= 1.01 * np.array(theirs)).all()
     assert np.mean(relaxed_ours) <= 1.01 * np.mean(relaxed_theirs)
+
+
+def descend(problem, groups, start, max_iter, eps=0.0):
+    """Algorithm 1 on frozen groups: (best value, w)."""
+    w, p = start.copy(), np.empty(len(groups.label), np.float32)
+    project_all(problem.rows.by_feature, w, p)
+    rho = naive.norm_bound(*problem.constraints(), LAM, C)
+    best, _n_iter, _done = subgradient_descent(problem.rows, groups, LAM, rho, eps, max_iter, w, p)
+    return best, w
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_subgradient_comes_near_the_optimum(seed):
+    """Up the gradient, or with a first step of 1 / 0, it would end on the ball, far above."""
+    problem, _ = clusters_problem(seed)
+    start = start_of(problem)
+    _, _, _, groups = solve(problem, start)
+    optimum = exact_optimum(problem.rows, groups, LAM)[1]
+    best, w = descend(problem, groups, start, 5_000)
+    assert optimum * (1 - 1e-4) <= best <= 1.05 * optimum
+    assert frozen_objective(problem.rows, groups, LAM, w) == pytest.approx(best, rel=1e-3)
+
+
+def test_subgradient_returns_the_best_iterate():
+    """Single steps go up and down; more of them may only lower what comes back."""
+    problem, _ = clusters_problem(0)
+    start = start_of(problem)
+    _, _, _, groups = solve(problem, start)
+    values = [descend(problem, groups, start, n)[0] for n in (2, 5, 20, 100, 500)]
+    assert values == sorted(values, reverse=True)
+    assert values[0] > values[-1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_unconstrained_points_are_always_heard(seed):
+    """However soon the labels of the pairs settle, the last problem holds the unjudged points."""
+    problem, _ = clusters_problem(seed, distance=8.0)
+    _, _, converged, groups = solve(problem, start_of(problem))
+    assert converged
+    assert groups.label_weight[0] == pytest.approx(C / np.count_nonzero(groups.label))
