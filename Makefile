@@ -24,8 +24,8 @@ lint: $(VENV)/.installed-lint  ## format, lint, types, direction of imports
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.installed-bench  ## speed and memory beside scikit-learn's forest
-	$(BIN)/python benchmarks/bench.py
+bench: $(VENV)/.installed-bench  ## speed and memory beside scikit-learn's forest (ARGS=--large for CIFAR-10)
+	$(BIN)/python benchmarks/bench.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist

@@ -515,17 +515,18 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
     hard, soft, excess = evaluate(p, groups, tau, c, near)
     ww = lam * dot(w, w)
     gather_all(rows, c, lam, w, grad)
+    bound = 0.0
     for iteration in range(max_iter):
         value = hard + 0.5 * ww
         slack = dot(grad, grad) / (2.0 * lam)
-        # The dual value of the weights q, at the best scale below 1.
+        # The dual value of the weights q, at the best scale below 1; an earlier one stays true.
         linear = hard - excess - dot(c, p)
         quadratic = 0.0
         for k in range(m):
             quadratic += (grad[k] - lam * w[k]) ** 2
         quadratic /= 2.0 * lam
         scale = min(1.0, 0.5 * linear / quadratic) if quadratic > 0.0 else 1.0
-        bound = scale * (linear - scale * quadratic)
+        bound = max(bound, scale * (linear - scale * quadratic))
         if value - bound <= tol * value + floor:
             return value, tau, iteration, passes, True
         # Smoothing keeps most points a width beyond the margin: w shrunk by that is often better.

@@ -19,8 +19,6 @@ present w and the convex problem in w that they leave (`convex.minimise`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .compiled import kernel
@@ -36,17 +34,6 @@ TRACE_SAMPLE = 256
 # relative and absolute, in at most so many steps.
 LOOSE, FLOOR, LOOSE_ITERATIONS = 0.2, 0.1, 4
 WIDEN = 2.0  # how much wider than the last round ended the smoothing of the next one starts
-
-
-class Split(NamedTuple):
-    """What a split solver returns."""
-
-    weights: np.ndarray  # float64 [d + 1]   w = (v, b) for the rows as given
-    objective: float  # J at the last round's configuration, not smoothed
-    n_rounds: int  # of the outer loop
-    n_iter: int  # of the inner solver in all rounds
-    n_passes: int  # over the node's rows, in all
-    converged: bool
 
 
 @kernel
@@ -378,7 +365,12 @@ def subgradient_descent(rows, groups, lam, rho, eps, max_iter, w, p):
 def solve_ssmmc(
     rows, members, kind, lam, C, fraction, subgradient, start, tol, max_rounds, max_iter
 ):
-    """Algorithm 2 from `start` (w = (v, b)); returns the fields of `Split` and the last groups."""
+    """Algorithm 2 from `start`.
+
+    Returns w = (v, b) for the rows as given, J at the last configuration (not smoothed), the number
+    of rounds, of inner iterations and of passes over the rows, whether the last convex problem was
+    solved to `tol`, and that problem's groups.
+    """
     n, d = rows.by_point.shape
     groups = make_groups(members, kind, n, fraction)
     margin = np.empty((2, kind.size), np.float32)
