@@ -360,7 +360,7 @@ class HierarchyForest(Metric):
         """Results of the jobs in order, with a progress bar if asked for."""
         started = time.perf_counter()
         if not self.verbose:
-            yield from Parallel(n_jobs=self.n_jobs, prefer="threads", batch_size=1)(jobs)
+            yield from Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
             return
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
         live = sys.stderr.isatty()  # a bar that moves on a terminal, ten lines in a log
