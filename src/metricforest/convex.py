@@ -564,8 +564,8 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
         wd = lam * dot(w, direction)
         dd = lam * dot(direction, direction)
         slope = dot(grad, direction)
-        if not slope < 0.0:  # nothing but rounding is left
-            return hard + 0.5 * ww, tau, iteration, passes, True
+        if not slope < 0.0:  # nothing but rounding is left, and the gap is not proven
+            return hard + 0.5 * ww, tau, iteration, passes, False
         smooth = soft + 0.5 * ww
         step = taken = 1.0
         low, low_slope = 0.0, slope

@@ -201,8 +201,8 @@ class HierarchyForest(Metric):
         del data
 
         settings = self._settings(rows.shape[1])
-        digest = zlib.crc32(rows.tobytes())
-        for part in (table.members.tobytes(), table.kind.tobytes(), repr(settings).encode()):
+        digest = 0
+        for part in (rows.data, table.members.data, table.kind.data, repr(settings).encode()):
             digest = zlib.crc32(part, digest)
         done: list[Forest] = []
         if adding:
