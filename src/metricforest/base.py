@@ -1,26 +1,32 @@
-"""What every metric offers, whatever it learned: distances of rows, from `_distance` blocks.
+"""What every metric offers, whatever it learned: measuring rows and searching among them.
 
 A metric implements `_prepare` (checked rows as it measures them), `_pair_distance` and
-`_pairwise_distance` on prepared rows; everything public is here, so that it means and checks the
-same for all of them.
+`_pairwise_distance` on prepared rows, and leaves the prepared rows of `fit` in `_rows`; everything
+public is here, so that it means and checks the same for all of them. A metric that can search
+better than by measuring everything overrides `_nearest` and `_within`.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+BLOCK = 1 << 22  # distances measured at once by a search that measures all of them
+
 
 class Metric(BaseEstimator, metaclass=ABCMeta):
-    """Base of all metrics: measuring distances between rows."""
+    """Base of all metrics: measuring distances between rows, searching among those of `fit`."""
 
     n_features_in_: int
+    _rows: np.ndarray
 
     @abstractmethod
     def _prepare(self, X: np.ndarray) -> np.ndarray:
@@ -98,3 +104,130 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
             return float(self._pair_distance(rows[:1], rows[1:])[0])
 
         return distance
+
+    # ----------------------------------------------------------------------------------- searching
+
+    def kneighbors(
+        self, X: ArrayLike | None = None, n_neighbors: int = 5, *, return_distance: bool = True
+    ) -> Any:
+        """The nearest rows of `fit` to each row of `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), default=None
+            Queries. None asks for the rows of `fit` themselves, each without itself.
+        n_neighbors : int, default=5
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distance : ndarray of shape (n, n_neighbors)
+            Ascending; only with `return_distance`.
+        index : ndarray of shape (n, n_neighbors)
+            Row numbers; equal distances come in the order of their row numbers.
+        """
+        queries = self._queries(X)
+        k = self._check_n_neighbors(n_neighbors, queries is None)
+        distance, index = self._nearest(queries, k)
+        return (distance, index) if return_distance else index
+
+    def radius_neighbors(
+        self, X: ArrayLike | None = None, radius: float = 0.5, *, return_distance: bool = True
+    ) -> Any:
+        """All rows of `fit` no farther than `radius` from each row of `X`, nearest first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), default=None
+            Queries. None asks for the rows of `fit` themselves, each without itself.
+        radius : float, default=0.5
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distance : ndarray of shape (n,) of arrays
+            Only with `return_distance`.
+        index : ndarray of shape (n,) of arrays
+        """
+        queries = self._queries(X)
+        if isinstance(radius, bool) or not isinstance(radius, Real):
+            raise TypeError(f"radius must be a number, got {radius!r}")
+        if not radius >= 0.0:
+            raise ValueError(f"radius must be at least 0, got {radius}")
+        distance, index = self._within(queries, float(radius))
+        return (distance, index) if return_distance else index
+
+    def kneighbors_graph(
+        self, X: ArrayLike | None = None, n_neighbors: int = 5, *, mode: str = "connectivity"
+    ) -> sp.csr_matrix:
+        """The nearest rows of `fit` as a sparse matrix, one row per query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), default=None
+        n_neighbors : int, default=5
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Ones, or the distances.
+
+        Returns
+        -------
+        graph : csr_matrix of shape (n, n_samples_fit)
+            Entries of a row come nearest first.
+        """
+        if mode not in ("connectivity", "distance"):
+            raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}")
+        distance, index = self.kneighbors(X, n_neighbors)
+        n, k = index.shape
+        values = distance.ravel() if mode == "distance" else np.ones(n * k)
+        start = np.arange(0, n * k + 1, k)
+        return sp.csr_matrix((values, index.ravel(), start), shape=(n, self._n_indexed()))
+
+    def _queries(self, X: ArrayLike | None) -> np.ndarray | None:
+        check_is_fitted(self)
+        return None if X is None else self._check_rows(X)
+
+    def _n_indexed(self) -> int:
+        return len(self._rows)
+
+    def _check_n_neighbors(self, n_neighbors: int, without_self: bool) -> int:
+        if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, Integral):
+            raise TypeError(f"n_neighbors must be an int, got {n_neighbors!r}")
+        most = self._n_indexed() - without_self
+        if not 1 <= n_neighbors <= most:
+            raise ValueError(
+                f"n_neighbors must be at least 1 and at most {most}, the number of rows to find"
+                f"{' beside the query itself' if without_self else ''}, got {n_neighbors}"
+            )
+        return int(n_neighbors)
+
+    def _distance_blocks(self, queries: np.ndarray | None):
+        """(first query, distances to all rows) block by block; a row is infinitely far from itself."""
+        rows = self._rows if queries is None else queries
+        step = max(1, BLOCK // max(1, len(self._rows)))
+        for low in range(0, len(rows), step):
+            block = self._pairwise_distance(rows[low : low + step], self._rows)
+            if queries is None:
+                block[np.arange(len(block)), np.arange(low, low + len(block))] = np.inf
+            yield low, block
+
+    def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and rows of the k nearest, sorted by (distance, row)."""
+        n = len(self._rows if queries is None else queries)
+        distance, index = np.empty((n, k)), np.empty((n, k), np.int64)
+        for low, block in self._distance_blocks(queries):
+            order = np.argsort(block, axis=1, kind="stable")[:, :k]
+            index[low : low + len(block)] = order
+            distance[low : low + len(block)] = np.take_along_axis(block, order, axis=1)
+        return distance, index
+
+    def _within(self, queries: np.ndarray | None, radius: float) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and rows no farther than radius, sorted by (distance, row)."""
+        n = len(self._rows if queries is None else queries)
+        distance, index = np.empty(n, object), np.empty(n, object)
+        for low, block in self._distance_blocks(queries):
+            for i, row in enumerate(block, low):
+                near = np.flatnonzero(row <= radius)
+                order = np.argsort(row[near], kind="stable")
+                index[i] = near[order]
+                distance[i] = row[near[order]]
+        return distance, index
