@@ -231,3 +231,17 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
                 index[i] = near[order]
                 distance[i] = row[near[order]]
         return distance, index
+
+
+def location_and_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every feature; a constant one has scale 1."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    constant = low == high
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.where(constant, low, X.mean(axis=0))
+        scale = np.where(constant, 1.0, X.std(axis=0))
+    if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
+        worst = np.abs(X).max()
+        raise ValueError(f"X holds {worst:g}; its variance overflows (the bound is about 1e150)")
+    # A column that only varies in its last bits has no variance that float64 can see.
+    return mean, np.where(scale > 0.0, scale, 1.0)

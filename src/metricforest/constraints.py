@@ -203,3 +203,30 @@ def gather(
         np.concatenate([t for t, _ in table]).astype(np.int32),
         np.repeat([k for _, k in table], [len(t) for t, _ in table]).astype(np.int8),
     )
+
+
+def collect(
+    n_rows: int,
+    y: object = None,
+    pairs: object = None,
+    pair_labels: object = None,
+    triplets: object = None,
+    *,
+    n_constraints: int | str = "auto",
+    seed: int = 0,
+) -> Constraints:
+    """The table of everything a caller of `fit` said: pairs, triplets, and pairs drawn from y."""
+    checked, labels = np.empty((0, 2), np.int64), np.empty(0, np.int64)
+    if pairs is not None:
+        checked, labels = check_pairs(pairs, pair_labels, n_rows)
+    elif pair_labels is not None:
+        raise ValueError("pair_labels were given without pairs")
+    chosen = None if triplets is None else check_triplets(triplets, n_rows)
+    if y is not None:
+        codes = check_labels(y, n_rows)
+        n = auto_count(codes) if n_constraints == "auto" else int(n_constraints)
+        stream = np.random.default_rng(np.random.SeedSequence((seed, 0, 1)))
+        drawn, drawn_labels = draw_pairs(codes, n, stream)
+        checked = np.concatenate([checked, drawn])
+        labels = np.concatenate([labels, drawn_labels])
+    return gather(n_rows, checked, labels, chosen)

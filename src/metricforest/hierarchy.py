@@ -20,7 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from . import constraints as cn
 from . import distance, grow
-from .base import Metric
+from .base import Metric, location_and_scale
 from .forest import Forest, join
 
 logger = logging.getLogger("metricforest")
@@ -195,7 +195,9 @@ class HierarchyForest(Metric):
         rng = check_random_state(self.random_state)
         adding = self.warm_start and hasattr(self, "forest_")
         entropy = self._entropy if adding else int(rng.randint(np.iinfo(np.int32).max))
-        table = self._constraints(n_rows, y, pairs, pair_labels, triplets, entropy)
+        table = cn.collect(
+            n_rows, y, pairs, pair_labels, triplets, n_constraints=self.n_constraints, seed=entropy
+        )
         mean, scale = self._location_and_scale(data)
         rows = prepare(data, mean, scale)
         del data
@@ -311,31 +313,6 @@ class HierarchyForest(Metric):
             max_rounds_unsupervised=5,
         )
 
-    def _constraints(
-        self,
-        n_rows: int,
-        y: ArrayLike | None,
-        pairs: ArrayLike | None,
-        pair_labels: ArrayLike | None,
-        triplets: ArrayLike | None,
-        entropy: int,
-    ) -> cn.Constraints:
-        checked, labels = np.empty((0, 2), np.int64), np.empty(0, np.int64)
-        if pairs is not None:
-            checked, labels = cn.check_pairs(pairs, pair_labels, n_rows)
-        elif pair_labels is not None:
-            raise ValueError("pair_labels were given without pairs")
-        if triplets is not None:
-            triplets = cn.check_triplets(triplets, n_rows)
-        if y is not None:
-            codes = cn.check_labels(y, n_rows)
-            n = cn.auto_count(codes) if self.n_constraints == "auto" else int(self.n_constraints)
-            stream = np.random.default_rng(np.random.SeedSequence((entropy, 0, 1)))
-            drawn, drawn_labels = cn.draw_pairs(codes, n, stream)
-            checked = np.concatenate([checked, drawn])
-            labels = np.concatenate([labels, drawn_labels])
-        return cn.gather(n_rows, checked, labels, triplets)
-
     def _location_and_scale(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not self.standardize:
             worst = np.abs(X).max()
@@ -344,18 +321,7 @@ class HierarchyForest(Metric):
                     f"X holds {worst:g}; without standardize=True values must not exceed {LARGEST:g}"
                 )
             return np.zeros(X.shape[1]), np.ones(X.shape[1])
-        low, high = X.min(axis=0), X.max(axis=0)
-        constant = low == high
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.where(constant, low, X.mean(axis=0))
-            scale = np.where(constant, 1.0, X.std(axis=0))
-        if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
-            worst = np.abs(X).max()
-            raise ValueError(
-                f"X holds {worst:g}; its variance overflows (the bound is about 1e150)"
-            )
-        # A column that only varies in its last bits has no variance that float64 can see.
-        return mean, np.where(scale > 0.0, scale, 1.0)
+        return location_and_scale(X)
 
     def _run(self, jobs: Iterable, total: int) -> Iterator:
         """Results of the jobs in order, with a progress bar if asked for."""

@@ -1,0 +1,1 @@
+"""The metrics that the paper compares the hierarchy forest with."""

@@ -1,0 +1,90 @@
+"""Metrics with an explicit map: the Euclidean distance of mapped rows.
+
+A subclass learns in `_learn` and maps standardised rows in `_map`; measuring and searching happen on
+the mapped rows, searching with scikit-learn's index. `LinearMetric` maps by a matrix `components_`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import euclidean_distances
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import validate_data
+
+from ..base import Metric, location_and_scale
+
+
+class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Metric):
+    """Base of metrics with `transform`. Parameters `standardize`, `n_jobs` are the subclass's."""
+
+    standardize: bool
+    n_jobs: int | None
+    mean_: np.ndarray
+    scale_: np.ndarray
+
+    @abstractmethod
+    def _map(self, rows: np.ndarray) -> np.ndarray:
+        """Where standardised rows lie: a float64 array (n, n_components)."""
+
+    def _standardised(self, X: ArrayLike) -> np.ndarray:
+        """Checked and standardised rows of `fit`; keeps mean_ and scale_."""
+        checked: Any = X
+        data: Any = validate_data(self, checked, dtype=np.float64)
+        if self.standardize:
+            self.mean_, self.scale_ = location_and_scale(data)
+        else:
+            self.mean_, self.scale_ = np.zeros(data.shape[1]), np.ones(data.shape[1])
+        return (data - self.mean_) / self.scale_
+
+    def _index(self, rows: np.ndarray) -> None:
+        """Keep the mapped training rows, to be searched. The last thing `fit` does."""
+        self._rows = self._map(rows)
+        self._finder = NearestNeighbors(n_jobs=self.n_jobs).fit(self._rows)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._rows.shape[1]
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """Rows as points whose Euclidean distance is the metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        Z : ndarray of shape (n, n_components)
+        """
+        return self._check_rows(X)
+
+    def _prepare(self, X: np.ndarray) -> np.ndarray:
+        return self._map((X - self.mean_) / self.scale_)
+
+    def _pair_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(A - B, axis=1)
+
+    def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return euclidean_distances(A, B)
+
+    def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
+        distance, index = self._finder.kneighbors(queries, k)
+        order = np.lexsort((index, distance), axis=1)
+        return (
+            np.take_along_axis(distance, order, axis=1),
+            np.take_along_axis(index, order, axis=1),
+        )
+
+
+class LinearMetric(MappedMetric):
+    """Base of Mahalanobis metrics: the map is ``rows @ components_.T``."""
+
+    components_: np.ndarray  # (n_components, n_features)
+
+    def _map(self, rows: np.ndarray) -> np.ndarray:
+        return rows @ self.components_.T
