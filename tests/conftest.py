@@ -234,8 +234,8 @@ def solve(
     max_rounds: int = 20,
     max_iter: int = 100,
 ):
-    """(w, objective, converged, groups) of `solve_ssmmc`."""
-    w, value, _rounds, _n_iter, _passes, converged, groups = solve_ssmmc(
+    """(w, objectives by round, converged, groups) of `solve_ssmmc`."""
+    w, history, _n_iter, _passes, converged, groups = solve_ssmmc(
         problem.rows,
         problem.members,
         problem.kind,
@@ -248,7 +248,7 @@ def solve(
         max_rounds,
         max_iter,
     )
-    return w, value, converged, groups
+    return w, history, converged, groups
 
 
 def configuration(problem: Problem, groups: Groups) -> naive.Configuration:

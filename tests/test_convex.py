@@ -14,12 +14,17 @@ from conftest import (
     random_constraints,
 )
 from metricforest.convex import (
+    FEW,
     HARD,
+    ROUGH,
     Groups,
+    curved_rows,
     dot,
     evaluate,
     gather_all,
     minimise,
+    n_curved,
+    newton_direction,
     project_all,
     solve_dense,
 )
@@ -229,16 +234,51 @@ def test_one_cannot_link_by_hand():
     np.testing.assert_allclose(w, [0.3, 0.4, 0.0], atol=0.02)
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 12])
+@pytest.mark.parametrize("size", [1, 2, 4, 5, 12, 31])
 def test_dense_solver(size):
     rng = np.random.default_rng(size)
-    M, b = rng.normal(size=(size, size)), rng.normal(size=size)
-    if size > 1:
-        M[0, 0] = 0.0  # needs a pivot
-    expected = np.linalg.solve(M, b)
+    W, b = rng.normal(size=(size + 3, size)), rng.normal(size=size)
+    M = W.T @ W + 0.1 * np.eye(size)
     x = b.copy()
-    solve_dense(M.copy(), x)
-    np.testing.assert_allclose(x, expected, rtol=1e-8, atol=1e-10)
+    solve_dense(np.tril(M), x)
+    np.testing.assert_allclose(x, np.linalg.solve(M, b), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(("r", "size"), [(0, 3), (2, 9), (6, 9), (13, 9), (9, 70), (700, 70)])
+def test_newton_direction_in_each_of_its_ways(r, size):
+    rng = np.random.default_rng(r)
+    Z, grad = rng.normal(size=(r, size)).astype(np.float32), rng.normal(size=size)
+    H = 0.1 * np.eye(size) + Z.astype(float).T @ Z
+    direction = np.empty(size)
+    newton_direction(Z, 0.1, grad, direction)
+    if r <= FEW * size:
+        np.testing.assert_allclose(direction, -np.linalg.solve(H, grad), rtol=1e-3, atol=1e-5)
+    else:
+        assert np.linalg.norm(H @ direction + grad) <= 1.001 * ROUGH * np.linalg.norm(grad)
+        assert direction @ grad < 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("tau", [0.2, 0.5, 2.0])
+def test_curved_rows_are_the_second_derivative(seed, tau):
+    problem, groups, w = random_problem(seed)
+    A = augmented(problem.rows)
+    p = (A @ (0.3 * w)).astype(np.float32)
+    n = len(p)
+    c, near = np.empty(n, np.float32), np.empty(n + len(groups.start), np.int32)
+    evaluate(p, groups, np.float32(tau), c, near)
+    Z = np.empty((n_curved(groups, near), A.shape[1]), np.float32)
+    alone = np.zeros(n, np.float32)
+    Z = Z[: curved_rows(problem.rows, p, groups, np.float32(tau), near, alone, Z)]
+    assert len(Z)
+    assert not alone.any()
+    # Piecewise quadratic: the slope's change over a step that crosses no kink is exact.
+    step = 1e-6
+    H = np.empty((A.shape[1], A.shape[1]))
+    for k in range(A.shape[1]):
+        beside = [smoothed(groups, p + s * step * A[:, k], tau)[2] for s in (1, -1)]
+        H[k] = A.T @ (beside[0] - beside[1]) / (2 * step)
+    np.testing.assert_allclose(Z.T.astype(float) @ Z, H, rtol=2e-4, atol=2e-4 * np.abs(H).max())
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 9])

@@ -27,6 +27,8 @@ WIDE = 0.3  # widest smoothing, in units of the hinge (its margin is 1)
 NARROW = 0.3  # the most the width shrinks at once
 NARROWEST = 1e-5
 ROUGH = 0.3  # conjugate gradients stop at this share of the gradient
+FEW = 8.0  # up to so many curved rows per feature a Newton step is solved exactly
+SMALL = 64  # and always up to so many features
 SHORT = 16  # features below which a pass runs along the points
 HARD = np.float32(1e-4)  # a width too small to smooth: the paper's own hinge
 
@@ -77,10 +79,18 @@ def project_all(by_feature, w, p):
 def gather_all(rows, c, lam, w, grad):
     """grad = lam w + (sum_i c_i x_i, sum_i c_i). Points with c_i = 0 cost nothing."""
     n, d = rows.by_point.shape
-    total = 0.0
-    for i in range(n):
-        total += c[i]
-    grad[d] = lam * w[d] + total
+    t0 = t1 = t2 = t3 = 0.0
+    i = 0
+    while i + 4 <= n:
+        t0 += c[i]
+        t1 += c[i + 1]
+        t2 += c[i + 2]
+        t3 += c[i + 3]
+        i += 4
+    while i < n:
+        t0 += c[i]
+        i += 1
+    grad[d] = lam * w[d] + ((t0 + t1) + (t2 + t3))
     if d < SHORT:  # too short to go along the points: along the features, in four lanes
         for k in range(d):
             a = rows.by_feature[k]
@@ -139,186 +149,108 @@ def evaluate(p, groups, tau, c, near):
     if a > zero:
         label = groups.label
         for i in range(p.size):
+            if label[i] == zero:
+                continue
             h = one - two * label[i] * p[i]
-            if h <= -tau or label[i] == zero:
-                continue
-            if h >= tau:
-                hard += a * h
-                soft += a * h
-                c[i] = -two * a * label[i]
-                continue
-            q = half * (h * inv + one)
-            hard += a * max(h, zero)
+            q = min(max(half * (h * inv + one), zero), one)
+            top = max(h, zero)
+            hard += a * top
             soft += a * (q * h + tau * q * (one - q))
-            excess += a * (max(h, zero) - q * h)
+            excess += a * (top - q * h)
             c[i] = -two * a * label[i] * q
             near[found] = -1 - i
-            found += 1
+            found += abs(h) < tau
 
+    # Branches that nobody can foresee cost more than the sums: a first sweep lists the groups that are
+    # not all beyond the margin, and pairs, nearly all groups there are, go without any.
     start, member, sign = groups.start, groups.member, groups.sign
-    for g in range(start.size - 1):
+    last = near.size - 1
+    first = last - (start.size - 1 - groups.n_pairs)
+    for g in range(groups.n_pairs, start.size - 1):
+        near[first + g - groups.n_pairs] = g
+    for g in range(groups.n_pairs):
+        u1, u2 = sign[2 * g] * p[member[2 * g]], sign[2 * g + 1] * p[member[2 * g + 1]]
+        near[first - 1] = g
+        first -= one - two * min(u1, u2) > -tau
+    for place in range(first, last):
+        g = np.int64(near[place])
         a = groups.weight[g]
-        if g < groups.n_pairs:  # nearly all groups there are: settle the plain cases without a loop
+        if g < groups.n_pairs:
             i, j = member[2 * g], member[2 * g + 1]
-            h1 = one - two * sign[2 * g] * p[i]
-            h2 = one - two * sign[2 * g + 1] * p[j]
-            top = max(h1, h2)
-            if top <= -tau:
-                continue
-            if top >= tau and abs(h1 - h2) >= tau:
-                hard += a * top
-                soft += a * top
-                if h1 > h2:
-                    c[i] -= two * a * sign[2 * g]
-                else:
-                    c[j] -= two * a * sign[2 * g + 1]
-                continue
-        first, last = start[g], start[g + 1]
-        top = zero
-        second = np.float32(-1e30)
-        arg = -1
-        for e in range(first, last):
-            h = one - two * sign[e] * p[member[e]]
-            if h > top:
-                second = top
-                top = h
-                arg = e
-            elif h > second:
-                second = h
+            s1, s2 = sign[2 * g], sign[2 * g + 1]
+            h1, h2 = one - two * s1 * p[i], one - two * s2 * p[j]
+            top, reach, _count, lead = pair_support(h1, h2, tau)
+            q, q1, q2 = reach - top, reach - (top - h1), reach - (top - h2)
+            q, q1, q2 = max(q, zero) * inv, max(q1, zero) * inv, max(q2, zero) * inv
+            linear = q1 * h1 + q2 * h2
+            squares = q * q + q1 * q1 + q2 * q2
+            c[i] -= two * a * s1 * q1
+            c[j] -= two * a * s2 * q2
+            near[found] = g
+            found += lead < tau
+        else:
+            top = zero
+            second = np.float32(-1e30)
+            for e in range(start[g], start[g + 1]):
+                h = one - two * sign[e] * p[member[e]]
+                second = max(second, min(h, top))
+                top = max(h, top)
+            near[found] = g
+            found += top - second < tau
+            reach, _count = simplex_support(p, groups, g, top, tau)
+            q = max(reach - top, zero) * inv
+            linear = zero
+            squares = q * q
+            for e in range(start[g], start[g + 1]):
+                h = one - two * sign[e] * p[member[e]]
+                if top - h < reach:
+                    q = (reach - (top - h)) * inv
+                    linear += q * h
+                    squares += q * q
+                    c[member[e]] -= two * a * sign[e] * q
         hard += a * top
-        if top - second >= tau:
-            if arg >= 0:
-                soft += a * top
-                c[member[arg]] -= two * a * sign[arg]
-            continue
-        near[found] = g
-        found += 1
-        theta, _count = simplex_support(p, groups, g, top - tau, tau)
-        q = max(-theta * inv, zero)
-        linear = zero
-        squares = q * q
-        for e in range(first, last):
-            h = one - two * sign[e] * p[member[e]]
-            if h > theta:
-                q = (h - theta) * inv
-                linear += q * h
-                squares += q * q
-                c[member[e]] -= two * a * sign[e] * q
         soft += a * (linear + half * tau * (one - squares))
         excess += a * (top - linear)
-    near[near.size - 1] = found
+    near[last] = found
     return hard, soft, excess
 
 
 @kernel
-def simplex_support(p, groups, g, theta, tau):
-    """(theta, number) of the entries with q_e = (h_e - theta) / tau > 0, the 0 entry counted.
+def pair_support(h1, h2, tau):
+    """`simplex_support` of a pair without a branch: (top, reach, number, lead of the top)."""
+    zero = np.float32(0.0)
+    high, low = max(h1, h2), min(h1, h2)
+    top = max(high, zero)
+    lead = top - max(low, min(high, zero))
+    last = top - min(low, zero)
+    reach = min(tau, np.float32(0.5) * (tau + lead))
+    all_three = last < reach
+    reach = (tau + lead + last) / np.float32(3.0) if all_three else reach
+    return top, reach, np.float32(3.0 if all_three else 2.0), lead
 
-    Starts from a `theta` that is too low and drops entries until all that are left are positive.
+
+@kernel
+def simplex_support(p, groups, g, top, tau):
+    """(reach, number) of the entries with q_e > 0, those less than `reach` below the `top` one.
+
+    q_e = (reach - (top - h_e)) / tau, the 0 entry counted. Starts from a reach that is too long and
+    drops entries until all that are left are positive.
     """
     zero = np.float32(0.0)
     count = np.float32(0.0)
+    reach = tau
     while True:
-        total = zero
-        kept = np.float32(1.0) if theta < zero else zero
+        total = top if top < reach else zero
+        kept = np.float32(1.0) if top < reach else zero
         for e in range(groups.start[g], groups.start[g + 1]):
-            h = np.float32(1.0) - np.float32(2.0) * groups.sign[e] * p[groups.member[e]]
-            if h > theta:
-                total += h
+            below = top - (np.float32(1.0) - np.float32(2.0) * groups.sign[e] * p[groups.member[e]])
+            if below < reach:
+                total += below
                 kept += np.float32(1.0)
         if kept == zero or (count > zero and kept >= count):  # more than before by rounding alone
-            return theta, max(kept, np.float32(1.0))
+            return reach, max(kept, np.float32(1.0))
         count = kept
-        theta = (total - tau) / count
-
-
-class Curvature(NamedTuple):
-    """The groups that are curved at some p: the only ones a Hessian sees. K of them, E members."""
-
-    n: np.ndarray  # int64 [3]          K, E, and the number of points m that occur
-    start: np.ndarray  # int32 [K + 1]
-    member: np.ndarray  # int32 [E]     place in `point`
-    sign: np.ndarray  # float32 [E]
-    weight: np.ndarray  # float32 [K]   4 a, to be divided by tau
-    share: np.ndarray  # float32 [K]    1 / (size of the support, the 0 entry counted)
-    point: np.ndarray  # int32 [m]      point of the node
-    place: np.ndarray  # int32 [n]      its inverse, counted from 1; 0 elsewhere
-
-
-@kernel
-def make_curvature(groups, n):
-    K = groups.start.size - 1 + n
-    E = groups.member.size + n
-    return Curvature(
-        np.zeros(3, np.int64),
-        np.zeros(K + 1, np.int32),
-        np.empty(E, np.int32),
-        np.empty(E, np.float32),
-        np.empty(K, np.float32),
-        np.empty(K, np.float32),
-        np.empty(n, np.int32),
-        np.zeros(n, np.int32),
-    )
-
-
-@kernel
-def collect_curvature(p, groups, tau, near, curve):
-    """Fill `curve` with the points and groups that `evaluate` found within `tau` of a kink at `p`."""
-    one = np.float32(1.0)
-    two = np.float32(2.0)
-    zero = np.float32(0.0)
-    for m in range(curve.n[2]):
-        curve.place[curve.point[m]] = 0
-    K = E = m = 0
-    for k in range(near[near.size - 1]):
-        if near[k] < 0:
-            i = -1 - near[k]
-            curve.point[m] = i
-            curve.member[E] = m
-            curve.sign[E] = groups.label[i]
-            m += 1
-            E += 1
-            curve.place[i] = m
-            curve.weight[K] = np.float32(4.0) * groups.label_weight[0]
-            curve.share[K] = np.float32(0.5)
-        else:
-            g = np.int64(near[k])
-            top = zero
-            for e in range(groups.start[g], groups.start[g + 1]):
-                top = max(top, one - two * groups.sign[e] * p[groups.member[e]])
-            edge, count = simplex_support(p, groups, g, top - tau, tau)
-            for e in range(groups.start[g], groups.start[g + 1]):
-                i = groups.member[e]
-                if one - two * groups.sign[e] * p[i] > edge:
-                    if curve.place[i] == 0:
-                        curve.point[m] = i
-                        m += 1
-                        curve.place[i] = m
-                    curve.member[E] = curve.place[i] - 1
-                    curve.sign[E] = groups.sign[e]
-                    E += 1
-            curve.weight[K] = np.float32(4.0) * groups.weight[g]
-            curve.share[K] = one / count
-        K += 1
-        curve.start[K] = E
-    curve.n[0], curve.n[1], curve.n[2] = K, E, m
-
-
-@kernel
-def curve_product(curve, tau, u, y):
-    """y = S u: second derivative of the smoothed loss by the projections of the curved points."""
-    for i in range(y.size):
-        y[i] = np.float32(0.0)
-    for g in range(curve.n[0]):
-        first, last = curve.start[g], curve.start[g + 1]
-        mean = np.float32(0.0)
-        for e in range(first, last):
-            mean += curve.sign[e] * u[curve.member[e]]
-        mean *= curve.share[g]
-        weight = curve.weight[g] / tau
-        for e in range(first, last):
-            i = curve.member[e]
-            y[i] += weight * (u[i] - curve.sign[e] * mean)
+        reach = (tau + total) / count
 
 
 @kernel
@@ -339,141 +271,254 @@ def dot(a, b):
 
 
 @kernel
-def half_gram(rows):
-    """gram[i, j] = x_i.x_j + 1 for j <= i."""
-    m, d = rows.by_point.shape
-    gram = np.empty((m, m), np.float32)
-    for i in range(m):
-        x = rows.by_point[i]
-        out = gram[i]
-        for j in range(i + 1):
-            out[j] = 1.0
-        k = 0
-        while k + 4 <= d:
-            x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
-            a0, a1 = rows.by_feature[k], rows.by_feature[k + 1]
-            a2, a3 = rows.by_feature[k + 2], rows.by_feature[k + 3]
-            for j in range(i + 1):
-                out[j] += (x0 * a0[j] + x1 * a1[j]) + (x2 * a2[j] + x3 * a3[j])
-            k += 4
-        while k < d:
-            x0, a0 = x[k], rows.by_feature[k]
-            for j in range(i + 1):
-                out[j] += x0 * a0[j]
-            k += 1
-    return gram
+def dot32(a, b):
+    """Dot product in float32, in eight lanes."""
+    zero = np.float32(0.0)
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
+    k = 0
+    while k + 8 <= a.size:
+        s0 += a[k] * b[k]
+        s1 += a[k + 1] * b[k + 1]
+        s2 += a[k + 2] * b[k + 2]
+        s3 += a[k + 3] * b[k + 3]
+        s4 += a[k + 4] * b[k + 4]
+        s5 += a[k + 5] * b[k + 5]
+        s6 += a[k + 6] * b[k + 6]
+        s7 += a[k + 7] * b[k + 7]
+        k += 8
+    while k < a.size:
+        s0 += a[k] * b[k]
+        k += 1
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+
+
+@kernel
+def n_curved(groups, near):
+    """At most so many rows does `curved_rows` fill."""
+    count = 0
+    for k in range(near[near.size - 1]):
+        count += 1 if near[k] < 0 else groups.start[near[k] + 1] - groups.start[near[k]]
+    return count
+
+
+@kernel
+def curved_rows(rows, p, groups, tau, near, alone, Z):
+    """Rows Z with Z'Z = the second derivative of the smoothed loss by w; returns their number.
+
+    Only the points and groups that `evaluate` found within `tau` of a kink are curved. Over the support
+    of such a group, k members and perhaps the 0, the second derivative by the signed projections is
+    4a/tau (I - 11'/count): orthogonal to the mean it is 4a/tau in every direction (the rows below go
+    through them, each the sum of the members so far against the next one), and 4a/tau/(k + 1) along
+    the mean if the 0 belongs to it, else 0. Supports of one point, the most common ones, are added
+    up in `alone` (zeros before and after) and share one row.
+    """
+    d = rows.by_point.shape[1]
+    one = np.float32(1.0)
+    two = np.float32(2.0)
+    zero = np.float32(0.0)
+    r = 0
+    total = np.empty(d, np.float32)
+    found = near[near.size - 1]
+    for k in range(found):
+        if near[k] < 0:
+            alone[-1 - near[k]] += two * groups.label_weight[0] / tau
+            continue
+        g = np.int64(near[k])
+        first = groups.start[g]
+        if g < groups.n_pairs:
+            top, reach, count, _lead = pair_support(
+                one - two * groups.sign[first] * p[groups.member[first]],
+                one - two * groups.sign[first + 1] * p[groups.member[first + 1]],
+                tau,
+            )
+        else:
+            top = zero
+            for e in range(first, groups.start[g + 1]):
+                top = max(top, one - two * groups.sign[e] * p[groups.member[e]])
+            reach, count = simplex_support(p, groups, g, top, tau)
+        weight = np.float32(4.0) * groups.weight[g] / tau
+        seen = zero
+        bias = zero
+        for e in range(groups.start[g], groups.start[g + 1]):
+            i, sign = groups.member[e], groups.sign[e]
+            if top - (one - two * sign * p[i]) >= reach:
+                continue
+            if top < reach and count == two:
+                alone[i] += weight / two
+                near[k] = -1 - i
+                break
+            x = rows.by_point[i]
+            if seen == zero:
+                for j in range(d):
+                    total[j] = sign * x[j]
+                bias = sign
+            else:
+                scale = np.sqrt(weight / (seen * (seen + one)))
+                far = scale * seen * sign
+                z = Z[r]
+                for j in range(d):
+                    z[j] = scale * total[j] - far * x[j]
+                    total[j] += sign * x[j]
+                z[d] = scale * bias - far
+                bias += sign
+                r += 1
+            seen += one
+        if count > seen > zero:
+            scale = np.sqrt(weight / (count * seen))
+            z = Z[r]
+            for j in range(d):
+                z[j] = scale * total[j]
+            z[d] = scale * bias
+            r += 1
+    for k in range(found):
+        i = -1 - near[k]
+        if i >= 0 and alone[i] > zero:
+            x = rows.by_point[i]
+            scale = np.sqrt(alone[i])
+            alone[i] = zero
+            z = Z[r]
+            for j in range(d):
+                z[j] = scale * x[j]
+            z[d] = scale
+            r += 1
+    return r
+
+
+@kernel
+def gram(W, lam):
+    """lam I + W'W, its lower triangle, in float64; W is float32 [q, s], summed in float32."""
+    q, s = W.shape
+    sums = np.empty((s, s), np.float32)
+    for a in range(s):
+        for b in range(a + 1):
+            sums[a, b] = np.float32(0.0)
+    i = 0
+    while i + 8 <= q:
+        for a in range(s):
+            c0, c1, c2, c3 = W[i, a], W[i + 1, a], W[i + 2, a], W[i + 3, a]
+            c4, c5, c6, c7 = W[i + 4, a], W[i + 5, a], W[i + 6, a], W[i + 7, a]
+            for b in range(a + 1):
+                sums[a, b] += (
+                    (c0 * W[i, b] + c1 * W[i + 1, b]) + (c2 * W[i + 2, b] + c3 * W[i + 3, b])
+                ) + ((c4 * W[i + 4, b] + c5 * W[i + 5, b]) + (c6 * W[i + 6, b] + c7 * W[i + 7, b]))
+        i += 8
+    while i < q:
+        for a in range(s):
+            c0 = W[i, a]
+            for b in range(a + 1):
+                sums[a, b] += c0 * W[i, b]
+        i += 1
+    M = np.empty((s, s))
+    for a in range(s):
+        for b in range(a + 1):
+            M[a, b] = sums[a, b]
+        M[a, a] += lam
+    return M
 
 
 @kernel
 def solve_dense(M, x):
-    """Solve M x = b in place (b comes in `x`) by Gaussian elimination with partial pivoting."""
-    size = x.size
-    for k in range(size):
-        pivot = k
-        for i in range(k + 1, size):
-            if abs(M[i, k]) > abs(M[pivot, k]):
-                pivot = i
-        if pivot != k:
-            x[k], x[pivot] = x[pivot], x[k]
-            for j in range(k, size):
-                M[k, j], M[pivot, j] = M[pivot, j], M[k, j]
-        top = M[k]
-        i = k + 1
-        while i + 4 <= size:  # four rows at a time: the pivot row is read once for all
-            r0, r1, r2, r3 = M[i], M[i + 1], M[i + 2], M[i + 3]
-            f0, f1, f2, f3 = r0[k] / top[k], r1[k] / top[k], r2[k] / top[k], r3[k] / top[k]
-            x[i] -= f0 * x[k]
-            x[i + 1] -= f1 * x[k]
-            x[i + 2] -= f2 * x[k]
-            x[i + 3] -= f3 * x[k]
-            for j in range(k + 1, size):
-                r0[j] -= f0 * top[j]
-                r1[j] -= f1 * top[j]
-                r2[j] -= f2 * top[j]
-                r3[j] -= f3 * top[j]
-            i += 4
-        while i < size:
+    """Solve M x = b in place (b comes in `x`), M positive definite, given and spent in its lower triangle.
+
+    M = R'R with R lower triangular, found from the last row up: every inner loop starts at 0, which
+    is what the compiler vectorises.
+    """
+    k = x.size
+    while k >= 4:
+        for t in range(1, 5):
+            row = M[k - t]
+            for u in range(1, t):
+                above = M[k - u]
+                f = above[k - t]
+                for j in range(k - t + 1):
+                    row[j] -= f * above[j]
+            f = 1.0 / np.sqrt(row[k - t])
+            for j in range(k - t + 1):
+                row[j] *= f
+        u0, u1, u2, u3 = M[k - 1], M[k - 2], M[k - 3], M[k - 4]
+        k -= 4
+        for i in range(k):
+            c0, c1, c2, c3 = u0[i], u1[i], u2[i], u3[i]
             row = M[i]
-            f0 = row[k] / top[k]
-            x[i] -= f0 * x[k]
-            for j in range(k + 1, size):
-                row[j] -= f0 * top[j]
-            i += 1
-    for k in range(size - 1, -1, -1):
+            for j in range(i + 1):
+                row[j] -= (c0 * u0[j] + c1 * u1[j]) + (c2 * u2[j] + c3 * u3[j])
+    while k > 0:
+        k -= 1
+        u0 = M[k]
+        f = 1.0 / np.sqrt(u0[k])
+        for j in range(k + 1):
+            u0[j] *= f
+        for i in range(k):
+            f = u0[i]
+            row = M[i]
+            for j in range(i + 1):
+                row[j] -= f * u0[j]
+    for i in range(x.size):
+        k = x.size - 1 - i
         row = M[k]
-        total = x[k]
-        for j in range(k + 1, size):
-            total -= row[j] * x[j]
-        x[k] = total / row[k]
+        x[k] /= row[k]
+        f = x[k]
+        for j in range(k):
+            x[j] -= f * row[j]
+    for k in range(x.size):
+        row = M[k]
+        x[k] = (x[k] - dot(row[:k], x[:k])) / row[k]
 
 
 @kernel
-def newton_direction(rows, curve, tau, lam, grad, direction):
-    """direction = -H^-1 grad, H = lam I + P S P', P the columns (x_i, 1) of the m curved points (and a 1).
+def newton_direction(Z, lam, grad, direction):
+    """direction = -(lam I + Z'Z)^-1 grad. Returns how often it went through Z.
 
-    With few curved points exactly, through a system of size m for u = P' direction; else by conjugate
-    gradients down to a share ROUGH of the gradient. Both touch the curved points only. Returns the passes
-    over the rows it took.
+    Through a system of the size of w, of the rows of Z if those are fewer; where both are many, by
+    conjugate gradients down to a share ROUGH of the gradient.
     """
-    n, d = rows.by_point.shape
-    m = curve.n[2]
-    packed = Rows(np.empty((d, m), np.float32), np.empty((m, d), np.float32))
-    for i in range(m):
-        x = rows.by_point[curve.point[i]]
-        for k in range(d):
-            packed.by_point[i, k] = x[k]
-            packed.by_feature[k, i] = x[k]
-    u = np.empty(m, np.float32)
-    y = np.empty(m, np.float32)
-    if m <= d:  # lam u + P'P S u = -P' grad, direction = -(grad + P S u) / lam
-        M = np.empty((m, m))
-        x = np.empty(m)
-        gram = half_gram(packed)
-        for i in range(m):
-            for j in range(i):
-                gram[j, i] = gram[i, j]
-        for i in range(m):
-            curve_product(curve, tau, gram[i], y)
-            row = M[i]
-            for j in range(m):
-                row[j] = y[j]
-            row[i] += lam
-        project_all(packed.by_feature, grad, u)
-        for i in range(m):
-            x[i] = -u[i]
-        solve_dense(M, x)
-        for i in range(m):
-            u[i] = x[i]
-        curve_product(curve, tau, u, y)
-        gather_all(packed, y, 1.0, grad, direction)
-        for k in range(d + 1):
-            direction[k] /= -lam
-        return m / n
-    size = d + 1
-    r = np.empty(size)
-    s = np.empty(size)
-    hs = np.empty(size)
+    r, size = Z.shape
+    if r <= FEW * size or size <= SMALL:
+        if r > 0.7 * size:
+            for k in range(size):
+                direction[k] = -grad[k]
+            solve_dense(gram(Z, lam), direction)
+            return 1.0
+        # (lam I + Z'Z)^-1 = (I - Z' (lam I + ZZ')^-1 Z) / lam
+        W = np.empty((size, r), np.float32)
+        u = np.empty(r)
+        for i in range(r):
+            z = Z[i]
+            for k in range(size):
+                W[k, i] = z[k]
+            u[i] = dot(z, grad)
+        solve_dense(gram(W, lam), u)
+        for k in range(size):
+            direction[k] = (dot(W[k], u) - grad[k]) / lam
+        return 2.0
+    s = np.empty(size, np.float32)
+    hs = np.empty(size, np.float32)
+    res = np.empty(size, np.float32)
     for k in range(size):
         direction[k] = 0.0
-        r[k] = -grad[k]
-        s[k] = r[k]
-    old = dot(r, r)
+        res[k] = -grad[k]
+        s[k] = res[k]
+    old = dot(res, res)
     stop = ROUGH * ROUGH * old
     products = 0
     while old > stop and products < size:
-        project_all(packed.by_feature, s, u)
-        curve_product(curve, tau, u, y)
-        gather_all(packed, y, lam, s, hs)
+        for k in range(size):
+            hs[k] = lam * s[k]
+        for i in range(r):
+            z = Z[i]
+            u0 = dot32(z, s)
+            for k in range(size):
+                hs[k] += u0 * z[k]
         products += 1
         step = old / dot(s, hs)
         for k in range(size):
             direction[k] += step * s[k]
-            r[k] -= step * hs[k]
-        new = dot(r, r)
+            res[k] -= step * hs[k]
+        new = dot(res, res)
         for k in range(size):
-            s[k] = r[k] + (new / old) * s[k]
+            s[k] = res[k] + (new / old) * s[k]
         old = new
-    return 2.0 * products * m / n
+    return 2.0 * products
 
 
 @kernel
@@ -506,7 +551,8 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
     q = np.empty(n, np.float32)
     c = np.empty(n, np.float32)
     trial = np.empty(n, np.float32)
-    curve = make_curvature(groups, n)
+    alone = np.zeros(n, np.float32)
+    Z = np.empty((0, m), np.float32)
     near = np.empty(n + groups.start.size, np.int32)
     far = np.empty(n + groups.start.size, np.int32)
 
@@ -557,8 +603,12 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
             hard, soft, excess = evaluate(p, groups, tau, c, near)
             gather_all(rows, c, lam, w, grad)
             passes += 1.0
-        collect_curvature(p, groups, tau, near, curve)
-        passes += newton_direction(rows, curve, tau, lam, grad, direction)
+        n_curved_rows = n_curved(groups, near)
+        if n_curved_rows > len(Z):
+            Z = np.empty((n_curved_rows + n_curved_rows // 4, m), np.float32)
+        n_curved_rows = curved_rows(rows, p, groups, tau, near, alone, Z)
+        turns = newton_direction(Z[:n_curved_rows], lam, grad, direction)
+        passes += (1.0 + turns) * n_curved_rows / n
         project_all(rows.by_feature, direction, q)
         passes += 1.0
         wd = lam * dot(w, direction)

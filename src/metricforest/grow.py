@@ -210,16 +210,16 @@ def split_node(X, points, K, members, kind, state, settings, subgradient, weight
             continue
         w[d] = -cut
         if rung == 0 and supervised:
-            w, _value, rounds, _n_iter, passes, done, _groups = solve_ssmmc(
+            w, history, _n_iter, passes, done, _groups = solve_ssmmc(
                 rows, members, kind, s.lam, s.C, s.fraction, subgradient, w, s.tol,
                 s.max_rounds, s.max_iter,
             )  # fmt: skip
             stats[N_SUPERVISED] += 1
             stats[PASSES] += passes + 2 * START_ITERATIONS + 3
-            stats[ROUNDS] += rounds
+            stats[ROUNDS] += history.size - 1
             stats[UNFINISHED] += not done
         elif rung == 0 or rung == 2:
-            w, _value, rounds, _n_iter, passes, done = solve_mrmmc(
+            w, _value, _rounds, _n_iter, passes, done = solve_mrmmc(
                 rows, w, s.max_rounds_unsupervised, s.max_iter
             )
             stats[N_UNSUPERVISED] += 1

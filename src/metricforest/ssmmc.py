@@ -367,9 +367,9 @@ def solve_ssmmc(
 ):
     """Algorithm 2 from `start`.
 
-    Returns w = (v, b) for the rows as given, J at the last configuration (not smoothed), the number
-    of rounds, of inner iterations and of passes over the rows, whether the last convex problem was
-    solved to `tol`, and that problem's groups.
+    Returns w = (v, b) for the rows as given, J (not smoothed) at the start of every round and at the
+    end, the number of inner iterations and of passes over the rows, whether the last convex problem
+    was solved to `tol`, and that problem's groups.
     """
     n, d = rows.by_point.shape
     groups = make_groups(members, kind, n, fraction)
@@ -398,6 +398,7 @@ def solve_ssmmc(
     exact = False  # early rounds only need the right side of the plane, the last one the optimum
     solved = False  # whether w is the optimum of the configuration before this one
     rounds = 0
+    history = np.empty(max_rounds + SUPERVISED_ROUNDS + 2)
     converged = False
     while True:
         settled = configure(p, members, kind, fraction, groups, margin, scratch) == 0 and rounds > 0
@@ -412,6 +413,7 @@ def solve_ssmmc(
         for k in range(d + 1):
             old[k] = w[k]
         before = evaluate(p, groups, HARD, c, near)[0] + 0.5 * lam * dot(w, w)
+        history[rounds] = before
         if subgradient is None:  # decided when compiling: the reference is not built unless used
             gap, floor, steps = LOOSE, FLOOR, min(LOOSE_ITERATIONS, max_iter)
             if exact:
@@ -442,5 +444,5 @@ def solve_ssmmc(
                 converged = done
                 break
         t += 1
-    value = evaluate(p, groups, HARD, c, near)[0] + 0.5 * lam * dot(w, w)
-    return w, value, rounds, n_iter, passes, converged, groups
+    history[rounds] = evaluate(p, groups, HARD, c, near)[0] + 0.5 * lam * dot(w, w)
+    return w, history[: rounds + 1], n_iter, passes, converged, groups
