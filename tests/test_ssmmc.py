@@ -26,11 +26,14 @@ from metricforest.convex import project_all
 from metricforest.ssmmc import (
     CANNOT,
     MUST,
+    SAMPLE,
+    TRIPLET,
     best_threshold,
     configure,
     make_groups,
     start_direction,
     subgradient_descent,
+    thin_out,
 )
 
 LAM, C, FRACTION = 0.01, 1.0, 0.25
@@ -182,6 +185,25 @@ def test_threshold_has_the_best_score(seed, n_triplets, ties, min_side):
 def test_equal_projections_have_no_threshold():
     problem = random_problem(0)
     assert np.isnan(best_threshold(np.ones(30, np.float32), problem.members, problem.kind, 1))
+
+
+def test_thinning_keeps_constraints_on_the_same_rows():
+    rng = np.random.default_rng(0)
+    rows = make_rows(rng.normal(size=(5_000, 3)))
+    members = rng.integers(0, 5_000, size=(26_000, 3)).astype(np.int32)
+    members[:24_000, 2] = -1
+    kind = np.repeat([MUST, CANNOT, TRIPLET], [9_000, 15_000, 2_000]).astype(np.int8)
+    few_rows, few, few_kind = thin_out(rows, members, kind)
+    assert SAMPLE <= len(few) < 2 * SAMPLE
+    stride = len(kind) // SAMPLE
+    np.testing.assert_array_equal(few_kind, kind[::stride])
+    np.testing.assert_array_equal(few < 0, members[::stride] < 0)
+    kept = few >= 0
+    np.testing.assert_array_equal(
+        few_rows.by_point[few[kept]], rows.by_point[members[::stride][kept]]
+    )
+    np.testing.assert_array_equal(few_rows.by_feature, few_rows.by_point.T)
+    assert len(few_rows.by_point) == len(np.unique(few[kept]))  # no row without a constraint
 
 
 # -------------------------------------------------------------------------------------- outer loop

@@ -24,11 +24,14 @@ from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, 
 from .ranking import median_cut
 from .ssmmc import (
     MUST,
+    SAMPLE,
+    SAMPLE_GAP,
     START_ITERATIONS,
     TRIPLET,
     best_threshold,
     solve_ssmmc,
     start_direction,
+    thin_out,
 )
 
 JITTER = 0.5  # random part of the start, in units of it, where every split may use every feature
@@ -163,6 +166,45 @@ def send(X, points, K, weights, side):
 
 
 @kernel
+def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stats):
+    """The solver's plane for a node with judgements, and whether there is one.
+
+    Where judgements are many, a sample of them finds the plane that all of them then move.
+    """
+    s = settings
+    n, d = rows.by_point.shape
+    thin = kind.size >= 2 * SAMPLE
+    few_rows, few, few_kind = rows, members, kind
+    if thin:
+        few_rows, few, few_kind = thin_out(rows, members, kind)
+    w, usable = start_direction(few_rows, few, few_kind, START_ITERATIONS)
+    for k in range(d):
+        w[k] += jitter * random_sign(state) / np.sqrt(d)
+    q = np.empty(len(few_rows.by_point), np.float32)
+    w[d] = 0.0
+    project_all(few_rows.by_feature, w, q)
+    w[d] = -best_threshold(q, few, few_kind, 1)
+    if not usable or np.isnan(w[d]):
+        return w, False
+    share = len(few_rows.by_point) / n
+    stats[N_SUPERVISED] += 1
+    stats[PASSES] += share * (2 * START_ITERATIONS + 3)
+    while True:
+        w, history, _n_iter, passes, done, _groups = solve_ssmmc(
+            few_rows, few, few_kind, s.lam, s.C, s.fraction, subgradient, w,
+            SAMPLE_GAP if thin else s.tol, s.max_rounds, s.max_iter,
+        )  # fmt: skip
+        stats[PASSES] += share * passes
+        stats[ROUNDS] += history.size - 1
+        if not thin:
+            stats[UNFINISHED] += not done
+            return w, True
+        thin = False
+        share = 1.0
+        few_rows, few, few_kind = rows, members, kind
+
+
+@kernel
 def split_node(X, points, K, members, kind, state, settings, subgradient, weights, side, stats):
     """Find a plane that cuts the node in two; fills `weights` and `side`, returns the number right.
 
@@ -182,48 +224,42 @@ def split_node(X, points, K, members, kind, state, settings, subgradient, weight
     w = np.zeros(d + 1)
     usable = True
     for rung in range(4):
-        # Each rung finds a direction in w; those before the last also a plane across it.
         if rung == 0 and supervised:
-            w, usable = start_direction(rows, members, kind, START_ITERATIONS)
-            if s.d_k == X.shape[1]:  # no features are drawn: the start must make the trees differ
-                for k in range(d):
-                    w[k] += JITTER * random_sign(state) / np.sqrt(d)
-        elif rung == 3:
-            for k in range(d):
-                w[k] = random_sign(state)
-        elif rung == 0 or (rung == 2 and supervised):
-            w = principal_axis(rows, AXIS_ITERATIONS)
-        elif not supervised:
-            continue
-        if not usable:
-            usable = True
-            continue
-        w[d] = 0.0
-        project_all(rows.by_feature, w, q)
-        if rung == 3:
-            cut = median_cut(q)
-        elif supervised and rung < 2:
-            cut = best_threshold(q, members, kind, 1)
-        else:
-            cut = otsu_threshold(q, n_required(n))
-        if np.isnan(cut):
-            continue
-        w[d] = -cut
-        if rung == 0 and supervised:
-            w, history, _n_iter, passes, done, _groups = solve_ssmmc(
-                rows, members, kind, s.lam, s.C, s.fraction, subgradient, w, s.tol,
-                s.max_rounds, s.max_iter,
-            )  # fmt: skip
-            stats[N_SUPERVISED] += 1
-            stats[PASSES] += passes + 2 * START_ITERATIONS + 3
-            stats[ROUNDS] += history.size - 1
-            stats[UNFINISHED] += not done
-        elif rung == 0 or rung == 2:
-            w, _value, _rounds, _n_iter, passes, done = solve_mrmmc(
-                rows, w, s.max_rounds_unsupervised, s.max_iter
+            # Where no features are drawn, the start must make the trees differ.
+            jitter = JITTER if s.d_k == X.shape[1] else 0.0
+            w, usable = judged_plane(
+                rows, members, kind, jitter, state, settings, subgradient, stats
             )
-            stats[N_UNSUPERVISED] += 1
-            stats[PASSES_UNSUPERVISED] += passes + 2 * AXIS_ITERATIONS + 2
+            if not usable:
+                continue
+        else:
+            # The other rungs find a direction, then a cut across it.
+            if rung == 1 and not (supervised and usable):
+                continue
+            if rung == 3:
+                for k in range(d):
+                    w[k] = random_sign(state)
+            elif rung != 1 and (rung == 0 or supervised):
+                w = principal_axis(rows, AXIS_ITERATIONS)
+            elif rung == 2:
+                continue
+            w[d] = 0.0
+            project_all(rows.by_feature, w, q)
+            if rung == 3:
+                cut = median_cut(q)
+            elif rung == 1:
+                cut = best_threshold(q, members, kind, 1)
+            else:
+                cut = otsu_threshold(q, n_required(n))
+            if np.isnan(cut):
+                continue
+            w[d] = -cut
+            if rung == 0 or rung == 2:
+                w, _value, _rounds, _n_iter, passes, _done = solve_mrmmc(
+                    rows, w, s.max_rounds_unsupervised, s.max_iter
+                )
+                stats[N_UNSUPERVISED] += 1
+                stats[PASSES_UNSUPERVISED] += passes + 2 * AXIS_ITERATIONS + 2
         store(w, mean, weights)
         right = send(X, points, K, weights, side)
         if 0 < right < n:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import kernel
-from .convex import HARD, Groups, dot, evaluate, gather_all, minimise, project_all
+from .convex import HARD, Groups, Rows, dot, evaluate, gather_all, minimise, project_all
 from .ranking import argsort, kth_largest
 
 MUST, CANNOT, TRIPLET = 0, 1, 2
@@ -33,6 +33,8 @@ TRACE_SAMPLE = 256
 # Before the labels and active constraints settle, a problem is only solved to this optimality gap,
 # relative and absolute, in at most so many steps.
 LOOSE, FLOOR, LOOSE_ITERATIONS = 0.2, 0.1, 4
+SAMPLE = 8192  # twice so many constraints are solved for about so many of them first
+SAMPLE_GAP = 0.1
 WIDEN = 2.0  # how much wider than the last round ended the smoothing of the next one starts
 
 
@@ -322,6 +324,39 @@ def best_threshold(q, members, kind, min_side):
             best = score + even
             cut = 0.5 * (q[rank[i]] + q[rank[i + 1]])
     return cut
+
+
+@kernel
+def thin_out(rows, members, kind):
+    """About SAMPLE of the constraints and the points they judge, as a problem of its own."""
+    n, d = rows.by_point.shape
+    stride = kind.size // SAMPLE
+    L = (kind.size + stride - 1) // stride
+    place = np.zeros(n, np.int32)  # counted from 1
+    few = np.empty((L, 3), np.int32)
+    few_kind = np.empty(L, np.int8)
+    m = 0
+    for j in range(L):
+        few_kind[j] = kind[j * stride]
+        for e in range(3):
+            i = members[j * stride, e]
+            few[j, e] = -1
+            if i >= 0:
+                if place[i] == 0:
+                    m += 1
+                    place[i] = m
+                few[j, e] = place[i] - 1
+    few_rows = Rows(np.empty((d, m), np.float32), np.empty((m, d), np.float32))
+    for i in range(n):
+        if place[i] > 0:
+            x, y = rows.by_point[i], few_rows.by_point[place[i] - 1]
+            for k in range(d):
+                y[k] = x[k]
+    for low in range(0, m, 16):  # sixteen points at a time: whole cache lines are written
+        for k in range(d):
+            for i in range(low, min(low + 16, m)):
+                few_rows.by_feature[k, i] = few_rows.by_point[i, k]
+    return few_rows, few, few_kind
 
 
 @kernel
