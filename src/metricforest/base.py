@@ -309,6 +309,9 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         d: Any = self.n_features_in_
         if type(d) is not int or d < 1:
             raise ValueError(f"n_features_in_ is {d!r}")
+        n_jobs: Any = getattr(self, "n_jobs", None)
+        if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+            raise ValueError(f"n_jobs is {n_jobs!r}")
         if "feature_names_in_" in state:
             storage.check_array(
                 state["feature_names_in_"], "feature_names_in_", object, (d,), False
@@ -360,7 +363,7 @@ def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True
         metric.set_params(**content.params)
         metric._restore(content.state)
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        raise ValueError(f"cannot load {os.fspath(path)}: {error}") from error
+        raise ValueError(f"cannot load {os.fspath(path)}: {str(error)[:500]}") from error
     return metric
 
 

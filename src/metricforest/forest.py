@@ -124,7 +124,8 @@ def check(forest: Forest, n_features: int) -> None:
     d_k = f.features.shape[1]
     demand(1 <= d_k <= n_features, f"d_k = {d_k} is not from 1 to {n_features}")
     demand(f.weights.shape == (S, d_k + 1), "weights are not [S, d_k + 1]")
-    demand(f.root[0] == 0 and f.root[-1] == M and np.all(np.diff(f.root) >= 1), "root is off")
+    demand(f.root[0] == 0 and f.root[-1] == M, "root is off")
+    demand(f.root[1:] > f.root[:-1], "root is off")
 
     split_seen = np.zeros(S, bool)
     n_inner = 0
@@ -135,34 +136,37 @@ def check(forest: Forest, n_features: int) -> None:
             array[low : low + CHECKED]
             for array in (f.left, f.right, f.split, f.parent, f.start, f.stop)
         )
-        tree = np.searchsorted(f.root, node, side="right") - 1
-        is_root = f.root[tree] == node
-        inner = left != LEAF
-        demand((right != LEAF) == inner, "a node has one child")
-        demand(split[~inner] == LEAF, "a leaf has a split")
-        demand((split[inner] >= 0) & (split[inner] < S), "split rows and inner nodes do not match")
-        split_seen[split[inner]] = True
-        n_inner += np.count_nonzero(inner)
-        demand(left[inner] == node[inner] + 1, "a left child does not follow its parent")
-        demand(right[inner] > left[inner], "a right child does not follow its sibling")
-        demand(right[inner] < f.root[tree[inner] + 1], "a child lies outside its tree")
+        is_root = np.zeros(len(node), bool)
+        at_root = f.root[slice(*np.searchsorted(f.root[:-1], (low, low + len(node))))] - low
+        is_root[at_root] = True
         demand((parent == LEAF) == is_root, "parent is off at a root")
-        demand(start[is_root] == 0, "a root does not start at 0")
-        demand(stop[is_root] == N, f"a root does not hold all {N} points")
-        for child in (left[inner], right[inner]):
-            demand(f.parent[child] == node[inner], "a child's parent is off")
-        above, below = parent[~is_root], node[~is_root]
-        demand((above >= 0) & (above < below), "a child's parent is off")
-        demand((f.left[above] == below) | (f.right[above] == below), "a node is nobody's child")
-        l, r = left[inner], right[inner]
+        demand(start[at_root] == 0, "a root does not start at 0")
+        demand(stop[at_root] == N, f"a root does not hold all {N} points")
+
+        is_inner = left != LEAF
+        demand((right != LEAF) == is_inner, "a node has one child")
+        leaf, inner = np.flatnonzero(~is_inner), np.flatnonzero(is_inner)
+        demand(split[leaf] == LEAF, "a leaf has a split")
+        rows = split[inner]
+        demand((rows >= 0) & (rows < S), "split rows and inner nodes do not match")
+        split_seen[rows] = True
+        n_inner += len(inner)
+
+        n, l, r = node[inner], left[inner], right[inner]
+        demand(l == n + 1, "a left child does not follow its parent")
+        demand(r > l, "a right child does not follow its sibling")
+        tree = np.searchsorted(f.root, n, side="right")
+        demand(r < f.root[tree], "a child lies outside its tree")
+        demand((f.parent[l] == n) & (f.parent[r] == n), "a child's parent is off")
         demand(f.start[l] == start[inner], "a left child does not start with its parent")
         demand(f.stop[l] == f.start[r], "two siblings leave a gap")
         demand(f.stop[r] == stop[inner], "a right child does not stop with its parent")
         demand(stop > start, "a node is empty")
         # A subtree is one range of nodes if and only if leaves come in the order of their points.
-        ends = np.append(last_stop, stop[~inner])
-        demand(start[~inner] == ends[:-1] % N, "a subtree is not one range of nodes")
+        ends = np.append(last_stop, stop[leaf])
+        demand(start[leaf] == ends[:-1] % N, "a subtree is not one range of nodes")
         last_stop = ends[-1]
+    demand(2 * n_inner + T == M, "a node is nobody's child")
     demand(n_inner == S and split_seen.all(), "split rows and inner nodes do not match")
 
     step = max(1, CHECKED // (d_k + 1))

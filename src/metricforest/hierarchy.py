@@ -389,7 +389,6 @@ class HierarchyForest(Metric):
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
         self._check_parameters()
-        self._threads()
         d = self.n_features_in_
         check(self.forest_, d)
         n_rows = self.forest_.n_points
@@ -399,9 +398,11 @@ class HierarchyForest(Metric):
         if not (self.scale_ > 0.0).all():
             raise ValueError("scale_ holds a number that is not positive")
         cn.check_table(self.constraints_, n_rows)
-        shape, digest = self._fitted_with
-        if shape != (n_rows, d) or type(digest) is not int or type(self._entropy) is not int:
-            raise ValueError(f"_fitted_with is {self._fitted_with}, _entropy {self._entropy}")
+        fitted: Any = self._fitted_with
+        if type(fitted) is not tuple or fitted[0] != (n_rows, d) or type(fitted[1]) is not int:
+            raise ValueError(f"_fitted_with is {fitted!r}")
+        if type(self._entropy) is not int or not 0 <= self._entropy < 1 << 31:
+            raise ValueError(f"_entropy is {self._entropy!r}")
         self._rows.flags.writeable = False
 
 

@@ -13,24 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree  # there is no public way to make a fitted tree
 
 from .compiled import kernel
 
 LEAF = -1
-FORESTS = (
-    RandomForestClassifier,
-    RandomForestRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-)
 NODE_FIELDS = {  # field of Trees: field of a node of scikit-learn
     "left": "left_child",
     "right": "right_child",
@@ -172,12 +160,14 @@ def follow(root, left, right, feature, n_features, depth, deepest):
 def unpack(packed: Trees, like: Any) -> Any:
     """A fitted copy of a forest `like`, or a list of fitted copies of a tree `like`.
 
+    A forest is one of RandomForest* and ExtraTrees*, a tree one of DecisionTree* and ExtraTree*.
+
     Raises ValueError where the arrays are no trees, or not those of such an estimator.
     """
     deepest = check(packed)
     if is_classifier(like) != (packed.classes is not None):
         raise ValueError(f"not trees of a {type(like).__name__}: classes are {packed.classes!r}")
-    if not isinstance(like, FORESTS):
+    if isinstance(like, (DecisionTreeClassifier, DecisionTreeRegressor)):
         return [
             fitted_tree(packed, t, int(deepest[t]), like, packed.classes)
             for t in range(len(deepest))

@@ -46,7 +46,7 @@ SPARE = 1 << 24  # bytes that text may take beyond twice the file
 
 NUMBERS = frozenset(f"{'|' if n == 1 else '<'}{k}{n}" for k in "iuf" for n in (1, 2, 4, 8))
 NUMBERS = NUMBERS - {"|f1"} | {"|b1"}
-TEXT = re.compile(r"<U[1-9][0-9]{0,8}")
+TEXT = re.compile(r"<U[1-9][0-9]{0,6}")
 RECORDS: dict[str, type] = {"Constraints": Constraints, "Forest": Forest, "Trees": Trees}
 
 
@@ -190,7 +190,7 @@ class Decoder:
         return answer
 
     def scalar(self, body: list) -> Any:
-        demand(len(body) == 2 and body[0] in NUMBERS, f"a scalar of type {str(body[:1])[:40]}")
+        demand(len(body) == 2 and str(body[0]) in NUMBERS, f"a scalar of type {str(body[:1])[:40]}")
         value, dtype = self.decode(body[1]), np.dtype(body[0])
         wanted = {"b": bool, "f": float}.get(dtype.kind, int)
         demand(type(value) is wanted, f"a scalar {dtype} holds {type(value).__name__}")
