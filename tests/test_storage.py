@@ -316,7 +316,7 @@ def test_values_come_back_as_they_were(tmp_path, value):
         np.array(["x", "yz"], object),
         Constraints(np.zeros((2, 3), np.int32), np.zeros(2, np.int8)),
     ],
-    ids=str,
+    ids=lambda v: type(v).__name__,
 )
 def test_arrays_and_records_come_back_as_they_were(tmp_path, value):
     assert_same(there_and_back(tmp_path / "value.mf", value), value)
@@ -362,7 +362,7 @@ class Unknown(NamedTuple):
         (list(range(40_000)), r"C cannot be stored: beside its arrays it has 4\d{4} values"),
         ("x" * (1 << 20), "1048576 bytes is the most"),
     ],
-    ids=lambda v: str(v)[:30],
+    ids=lambda v: type(v).__name__,
 )
 def test_what_cannot_be_stored_is_a_type_error(tmp_path, value, match):
     with pytest.raises(TypeError, match=match):
