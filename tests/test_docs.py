@@ -9,8 +9,9 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/cross_validation.md"])
-def test_code_on_the_page_runs(page, capsys):
+@pytest.mark.parametrize("page", ["README.md", "docs/cross_validation.md", "docs/file_format.md"])
+def test_code_on_the_page_runs(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert blocks

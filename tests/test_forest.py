@@ -83,6 +83,11 @@ def test_pickled_forest_is_the_same(small_forest):
         ("features", lambda a: a + np.uint16(1), "a feature is not below 2"),
         ("weights", lambda a: a.astype(float), "weights are not float32"),
         ("weights", lambda a: a[:, :2], r"weights are not \[S, d_k \+ 1\]"),
+        ("features", lambda a: a[:, :0], "d_k = 0 is not from 1 to 2"),
+        ("weights", lambda a: None, "something is not an array"),
+        ("order", lambda a: a[0, 0, ...], "an array has no length"),
+        ("order", lambda a: a[0], r"order is not \[1, N\]"),
+        ("stop", lambda a: np.array([3, 2, 2], np.int32)[[0, 0, 0]], "two siblings leave a gap"),
         ("weights", lambda a: a * np.float32("nan"), "a weight is not finite"),
         ("root", lambda a: a + np.int32(1), "root is off"),
         ("right", lambda a: np.full_like(a, LEAF), "a node has one child"),
@@ -102,6 +107,89 @@ def test_check_names_what_is_off(name, change, match):
     check(forest, 2)
     with pytest.raises(ValueError, match=match):
         check(forest._replace(**{name: change(getattr(forest, name))}), 2)
+
+
+def seven_nodes(left, right, start, stop) -> Forest:
+    """One tree of three splits over four points, with a parent for every child."""
+    parent = np.full(7, LEAF, np.int32)
+    for node in range(7):
+        if left[node] != LEAF:
+            parent[[left[node], right[node]]] = node
+    split = np.full(7, LEAF, np.int32)
+    split[np.array(left) != LEAF] = np.arange(3)
+    links = [np.array(a, np.int32) for a in (left, right, parent, start, stop)]
+    features, weights = np.zeros((3, 1), np.uint16), np.ones((3, 2), np.float32)
+    return Forest(
+        np.array([0, 7], np.int32),
+        *links,
+        split,
+        features,
+        weights,
+        np.arange(4, dtype=np.int32)[None],
+    )
+
+
+def test_check_wants_the_left_subtree_before_the_right_one():
+    """Node 3 is right of the root, 4 is right of 1: linked correctly, but 1's subtree is 1 2 4 5 6."""
+    good = seven_nodes(
+        [1, 2, LEAF, 4, LEAF, LEAF, LEAF],
+        [6, 3, LEAF, 5, LEAF, LEAF, LEAF],
+        [0, 0, 0, 1, 1, 2, 3],
+        [4, 3, 1, 3, 2, 3, 4],
+    )
+    check(good, 1)
+    with pytest.raises(ValueError, match="a subtree is not one range of nodes"):
+        check(
+            seven_nodes(
+                [1, 2, LEAF, LEAF, 5, LEAF, LEAF],
+                [3, 4, LEAF, LEAF, 6, LEAF, LEAF],
+                [0, 0, 0, 3, 1, 1, 2],
+                [4, 3, 1, 4, 3, 2, 3],
+            ),
+            1,
+        )
+
+
+def test_check_finds_a_node_that_is_nobodys_child():
+    f = one_split()
+    leaf = {"left": LEAF, "right": LEAF, "split": LEAF, "parent": 1, "start": 0, "stop": 3}
+    orphan = {name: np.append(getattr(f, name), np.int32(value)) for name, value in leaf.items()}
+    with pytest.raises(ValueError, match="a node is nobody's child"):
+        check(f._replace(root=np.array([0, 4], np.int32), **orphan), 2)
+
+
+def test_check_is_not_fooled_by_numbers_that_wrap_around():
+    third = 1_431_655_766
+    root = np.cumsum([0, third, third, third], dtype=np.int32)
+    f = join([one_split()] * 3)
+    root[-1] = 9
+    with pytest.raises(ValueError, match="root is off"):
+        check(f._replace(root=root), 2)
+
+
+@pytest.mark.parametrize("size", [1, 4, 1 << 18])
+def test_check_sees_every_part_of_a_large_forest(small_forest, monkeypatch, size):
+    """Any change of one number of the structure is found, wherever it lies."""
+    monkeypatch.setattr("metricforest.forest.CHECKED", size)
+    forest = small_forest.forest_
+    check(forest, 5)
+    rng = np.random.default_rng(size)
+    for name in ("root", "left", "right", "parent", "start", "stop", "split", "order"):
+        for _ in range(8):
+            array = getattr(forest, name).copy()
+            at = tuple(rng.integers(array.shape))
+            array[at] ^= rng.choice(np.append(1 << np.arange(31), -1)).astype(np.int32)
+            with pytest.raises(ValueError, match="not a valid forest"):
+                check(forest._replace(**{name: array}), 5)
+    for at in ((0, 0), (-1, -1)):
+        weights = forest.weights.copy()
+        weights[at] = np.inf
+        with pytest.raises(ValueError, match="a weight is not finite"):
+            check(forest._replace(weights=weights), 5)
+        features = forest.features.copy()
+        features[at] = 5
+        with pytest.raises(ValueError, match="a feature is not below 5"):
+            check(forest._replace(features=features), 5)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,15 @@
 >>> from metricforest import HierarchyForest
 """
 
+from .base import load
 from .hierarchy import HierarchyForest
 from .model_selection import PairKFold, cross_val_pair_score, pair_auc
+from .version import __version__ as __version__
 
-__all__ = ["HierarchyForest", "PairKFold", "cross_val_pair_score", "pair_auc"]
-__version__ = "0.1.0"
+__all__ = [
+    "HierarchyForest",
+    "PairKFold",
+    "cross_val_pair_score",
+    "load",
+    "pair_auc",
+]

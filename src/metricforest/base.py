@@ -4,10 +4,19 @@ A metric implements `_prepare` (checked rows as it measures them), `_pair_distan
 `_pairwise_distance` on prepared rows, and leaves the prepared rows of `fit` in `_rows`; everything
 public is here, so that it means and checks the same for all of them. A metric that can search
 better than by measuring everything overrides `_nearest` and `_within`.
+
+Files: `save` stores the parameters and `_state`, `load` makes the metric anew and hands the state to
+`_restore`, which must prove what compiled code relies on. A metric that keeps private attributes names
+them in `_private_state`; one that keeps something a file cannot hold, or has more to prove, extends
+`_state` and `_restore`. Every metric stands in `METRICS`, the only classes a file can name.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
+import re
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -19,6 +28,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from . import storage
+from .version import __version__
+
+METRICS = {"HierarchyForest": "hierarchy"}  # class: the module of this package that has it
+FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 BLOCK = 1 << 22  # distances measured at once by a search that measures all of them
 
 
@@ -27,6 +41,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
     n_features_in_: int
     _rows: np.ndarray
+    _private_state: tuple[str, ...] = ("_rows",)
 
     @abstractmethod
     def _prepare(self, X: np.ndarray) -> np.ndarray:
@@ -231,6 +246,130 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
                 index[i] = near[order]
                 distance[i] = row[near[order]]
         return distance, index
+
+    # -------------------------------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted metric to a file, to be read by :func:`metricforest.load`.
+
+        The file is written beside `path` and renamed: if that fails, for want of space or leave, or
+        is interrupted, what was at `path` before stays. It holds no pickle, and later versions of
+        the library will read it.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import metricforest
+        >>> X = [[0.0, 0], [0.2, 1], [5, 0], [5.1, 1]]
+        >>> metric = metricforest.HierarchyForest(5, min_node_size=1, random_state=0).fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     metric.save(os.path.join(folder, "metric.mf"))
+        ...     again = metricforest.load(os.path.join(folder, "metric.mf"), mmap=False)
+        >>> bool((again.pairwise_distances(X) == metric.pairwise_distances(X)).all())
+        True
+        """
+        check_is_fitted(self)
+        name = type(self).__name__
+        if name not in METRICS or metric_class(name) is not type(self):
+            raise TypeError(
+                f"{type(self).__module__}.{name} cannot be saved: a file can name the metrics of the "
+                f"library only, {', '.join(METRICS)}"
+            )
+        params = self.get_params(deep=False)
+        for key, value in params.items():
+            if isinstance(value, np.random.RandomState):
+                params[key] = None
+                warnings.warn(
+                    f"{key} is a generator, and a file does not keep its place: the loaded metric "
+                    f"will have {key}=None",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        storage.write(path, storage.Content(name, __version__, params, self._state()))
+
+    def _state(self) -> dict[str, Any]:
+        """The fitted attributes as values that a file can hold (see storage.py)."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name in self._private_state or FITTED.fullmatch(name)
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take over what `_state` gave; ValueError unless it is what compiled code relies on."""
+        for name, value in state.items():
+            known = name in self._private_state or FITTED.fullmatch(name)
+            if not known or hasattr(type(self), name):
+                raise ValueError(f"{name[:80]!r} is no fitted attribute of {type(self).__name__}")
+            setattr(self, name, value)
+        d: Any = self.n_features_in_
+        if type(d) is not int or d < 1:
+            raise ValueError(f"n_features_in_ is {d!r}")
+        n_jobs: Any = getattr(self, "n_jobs", None)
+        if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+            raise ValueError(f"n_jobs is {n_jobs!r}")
+        if "feature_names_in_" in state:
+            storage.check_array(
+                state["feature_names_in_"], "feature_names_in_", object, (d,), False
+            )
+
+
+def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True) -> Any:
+    """Read a metric that :meth:`Metric.save` has written.
+
+    Nothing in a file is run, and reading takes no more memory than twice its size.
+
+    Parameters
+    ----------
+    path : str or path-like
+    mmap : bool, default=True
+        Map the file into memory instead of reading it: processes that load the same file share one
+        copy. The file must not be written to in place meanwhile; saving to it again is safe.
+    verify : bool, default=True
+        Compare the checksums of all arrays. Without it a damaged number may pass unnoticed; sizes,
+        links between nodes and everything else that could lead astray is checked all the same.
+
+    Returns
+    -------
+    metric : Metric
+        Of the class that was saved, fitted.
+
+    Raises
+    ------
+    ValueError
+        If the file is truncated, damaged, of another kind or of a newer version.
+    OSError
+        If there is no file, or it may not be read.
+    """
+    try:
+        content = storage.read(path, mmap=mmap, verify=verify)
+        if content.class_name not in METRICS:
+            raise ValueError(
+                f"it holds a {content.class_name[:80]!r} written by metricforest "
+                f"{content.library[:40]}; this is {__version__} and knows {', '.join(METRICS)}"
+            )
+        metric = metric_class(content.class_name)()
+        unknown = sorted(set(content.params) - set(metric.get_params(deep=False)))
+        if unknown:
+            raise ValueError(
+                f"it was written by metricforest {content.library[:40]}; this is "
+                f"{__version__}, whose {content.class_name} does not know the parameters "
+                f"{', '.join(unknown)[:200]}"
+            )
+        metric.set_params(**content.params)
+        metric._restore(content.state)
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        raise ValueError(f"cannot load {os.fspath(path)}: {str(error)[:500]}") from error
+    return metric
+
+
+def metric_class(name: str) -> Any:
+    """A class of `METRICS`."""
+    return getattr(importlib.import_module(f"{__package__}.{METRICS[name]}"), name)
 
 
 def location_and_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

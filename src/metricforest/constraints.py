@@ -130,6 +130,20 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
     return codes
 
 
+def check_table(table: Constraints, n_rows: int) -> None:
+    """Raise ValueError unless a table could have come from `gather`."""
+    members, kind = table
+    if (members.dtype, kind.dtype) != (np.int32, np.int8) or members.shape != (len(kind), 3):
+        raise ValueError(
+            f"constraints are {members.dtype} {members.shape} and {kind.dtype} {kind.shape}"
+        )
+    known = (kind == MUST) | (kind == CANNOT) | (kind == TRIPLET)
+    inside = members[:, :2].min(initial=0) >= 0 and members.max(initial=0) < n_rows
+    third = ((members[:, 2] >= 0) == (kind == TRIPLET)) & (members[:, 2] >= -1)
+    if not (known.all() and inside and third.all()):
+        raise ValueError(f"a constraint is of no known kind, or names a row not below {n_rows}")
+
+
 def auto_count(codes: np.ndarray) -> int:
     """The paper's number of constraints for so many labelled rows and classes."""
     labelled = codes[codes != UNLABELLED]

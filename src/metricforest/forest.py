@@ -94,48 +94,90 @@ def join(forests: Sequence[Forest]) -> Forest:
     )
 
 
+CHECKED = 1 << 18  # numbers that `check` looks at together: its memory is bounded
+
+
 def check(forest: Forest, n_features: int) -> None:
-    """Raise ValueError unless every invariant that the compiled code relies on holds."""
+    """Raise ValueError unless every invariant that the compiled code relies on holds.
+
+    Beside the forest it takes a byte per split, a byte per point and a few megabytes.
+    """
     f = forest
-    T, M, S, N = f.n_trees, len(f.left), f.n_splits, f.n_points
 
     def demand(holds: bool | np.bool_ | np.ndarray, what: str) -> None:
         if not np.all(holds):
             raise ValueError(f"not a valid forest: {what}")
 
+    demand(all(isinstance(array, np.ndarray) for array in f), "something is not an array")
+    demand(all(array.ndim >= 1 for array in f), "an array has no length")
+    T, M, S = f.n_trees, len(f.left), f.n_splits
     for name in ("left", "right", "parent", "start", "stop", "split"):
         array = getattr(f, name)
         demand(array.shape == (M,) and array.dtype == np.int32, f"{name} is not int32 [{M}]")
     demand(f.root.dtype == np.int32 and f.order.dtype == np.int32, "root or order is not int32")
-    demand(f.order.ndim == 2 and len(f.order) == T >= 1 <= N, f"order is not [{T}, N]")
+    demand(f.order.ndim == 2 and f.root.ndim == 1, f"order is not [{T}, N]")
+    N = f.n_points
+    demand(len(f.order) == T >= 1 <= N, f"order is not [{T}, N]")
     demand(f.features.dtype in (np.uint16, np.uint32), "features are not uint16 or uint32")
     demand(f.weights.dtype == np.float32, "weights are not float32")
-    demand(f.features.ndim == 2 and f.features.shape[1] >= 1, "features are not [S, d_k]")
-    demand(f.weights.shape == (S, f.features.shape[1] + 1), "weights are not [S, d_k + 1]")
-    demand(f.root[0] == 0 and f.root[-1] == M and np.all(np.diff(f.root) >= 1), "root is off")
+    demand(f.features.ndim == 2, "features are not [S, d_k]")
+    d_k = f.features.shape[1]
+    demand(1 <= d_k <= n_features, f"d_k = {d_k} is not from 1 to {n_features}")
+    demand(f.weights.shape == (S, d_k + 1), "weights are not [S, d_k + 1]")
+    demand(f.root[0] == 0 and f.root[-1] == M, "root is off")
+    demand(f.root[1:] > f.root[:-1], "root is off")
 
-    node = np.arange(M)
-    inner = f.left != LEAF
-    tree_of = np.repeat(np.arange(T), np.diff(f.root))
-    demand((f.right != LEAF) == inner, "a node has one child")
-    demand(np.sort(f.split[inner]) == np.arange(S), "split rows and inner nodes do not match")
-    demand(f.split[~inner] == LEAF, "a leaf has a split")
-    demand(f.left[inner] == node[inner] + 1, "a left child does not follow its parent")
-    demand(f.right[inner] > f.left[inner], "a right child does not follow its sibling")
-    demand(f.right[inner] < f.root[tree_of[inner] + 1], "a child lies outside its tree")
-    is_root = np.isin(node, f.root[:-1])
-    demand((f.parent == LEAF) == is_root, "parent is off at a root")
-    demand(f.start[is_root] == 0, "a root does not start at 0")
-    demand(f.stop[is_root] == N, f"a root does not hold all {N} points")
-    demand(np.bincount(f.right[inner], minlength=M) <= 1, "a node has two parents")
-    for child in (f.left, f.right):
-        demand(f.parent[child[inner]] == node[inner], "a child's parent is off")
-    demand(f.start[f.left[inner]] == f.start[inner], "a left child does not start with its parent")
-    demand(f.stop[f.left[inner]] == f.start[f.right[inner]], "two siblings leave a gap")
-    demand(f.stop[f.right[inner]] == f.stop[inner], "a right child does not stop with its parent")
-    demand(f.stop > f.start, "a node is empty")
-    demand(f.features < n_features, f"a feature is not below {n_features}")
-    demand(np.isfinite(f.weights), "a weight is not finite")
-    for row in f.order:
-        demand(np.bincount(row.clip(0, N - 1), minlength=N) == 1, "order is not a permutation")
-        demand((row >= 0) & (row < N), "order is not a permutation")
+    split_seen = np.zeros(S, bool)
+    n_inner = 0
+    last_stop = 0  # of the leaf before
+    for low in range(0, M, CHECKED):
+        node = np.arange(low, min(low + CHECKED, M), dtype=np.int32)
+        left, right, split, parent, start, stop = (
+            array[low : low + CHECKED]
+            for array in (f.left, f.right, f.split, f.parent, f.start, f.stop)
+        )
+        is_root = np.zeros(len(node), bool)
+        at_root = f.root[slice(*np.searchsorted(f.root[:-1], (low, low + len(node))))] - low
+        is_root[at_root] = True
+        demand((parent == LEAF) == is_root, "parent is off at a root")
+        demand(start[at_root] == 0, "a root does not start at 0")
+        demand(stop[at_root] == N, f"a root does not hold all {N} points")
+
+        is_inner = left != LEAF
+        demand((right != LEAF) == is_inner, "a node has one child")
+        leaf, inner = np.flatnonzero(~is_inner), np.flatnonzero(is_inner)
+        demand(split[leaf] == LEAF, "a leaf has a split")
+        rows = split[inner]
+        demand((rows >= 0) & (rows < S), "split rows and inner nodes do not match")
+        split_seen[rows] = True
+        n_inner += len(inner)
+
+        n, l, r = node[inner], left[inner], right[inner]
+        demand(l == n + 1, "a left child does not follow its parent")
+        demand(r > l, "a right child does not follow its sibling")
+        tree = np.searchsorted(f.root, n, side="right")
+        demand(r < f.root[tree], "a child lies outside its tree")
+        demand((f.parent[l] == n) & (f.parent[r] == n), "a child's parent is off")
+        demand(f.start[l] == start[inner], "a left child does not start with its parent")
+        demand(f.stop[l] == f.start[r], "two siblings leave a gap")
+        demand(f.stop[r] == stop[inner], "a right child does not stop with its parent")
+        demand(stop > start, "a node is empty")
+        # A subtree is one range of nodes if and only if leaves come in the order of their points.
+        ends = np.append(last_stop, stop[leaf])
+        demand(start[leaf] == ends[:-1] % N, "a subtree is not one range of nodes")
+        last_stop = ends[-1]
+    demand(2 * n_inner + T == M, "a node is nobody's child")
+    demand(n_inner == S and split_seen.all(), "split rows and inner nodes do not match")
+
+    step = max(1, CHECKED // (d_k + 1))
+    for low in range(0, S, step):
+        demand(f.features[low : low + step] < n_features, f"a feature is not below {n_features}")
+        demand(np.isfinite(f.weights[low : low + step]), "a weight is not finite")
+    step = max(1, CHECKED // N)
+    for low in range(0, T, step):
+        seen = np.zeros((len(f.order[low : low + step]), N), bool)
+        for first in range(0, N, CHECKED):
+            rows = f.order[low : low + step, first : first + CHECKED]
+            demand((rows >= 0) & (rows < N), "order is not a permutation")
+            np.put_along_axis(seen, rows, True, axis=1)
+        demand(seen, "order is not a permutation")

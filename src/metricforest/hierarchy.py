@@ -21,7 +21,8 @@ from sklearn.utils.validation import validate_data
 from . import constraints as cn
 from . import distance, grow
 from .base import Metric, location_and_scale
-from .forest import Forest, join
+from .forest import Forest, check, join
+from .storage import check_array
 
 logger = logging.getLogger("metricforest")
 
@@ -104,6 +105,8 @@ class HierarchyForest(Metric):
     >>> bool(near < far)
     True
     """
+
+    _private_state = ("_rows", "_entropy", "_fitted_with")
 
     def __init__(
         self,
@@ -380,6 +383,27 @@ class HierarchyForest(Metric):
     def _threads(self) -> int:
         n_jobs: Any = self.n_jobs
         return effective_n_jobs(n_jobs)
+
+    # --------------------------------------------------------------------------------------- files
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        super()._restore(state)
+        self._check_parameters()
+        d = self.n_features_in_
+        check(self.forest_, d)
+        n_rows = self.forest_.n_points
+        check_array(self.mean_, "mean_", np.float64, (d,))
+        check_array(self.scale_, "scale_", np.float64, (d,))
+        check_array(self._rows, "_rows", np.float32, (n_rows, d))
+        if not (self.scale_ > 0.0).all():
+            raise ValueError("scale_ holds a number that is not positive")
+        cn.check_table(self.constraints_, n_rows)
+        fitted: Any = self._fitted_with
+        if type(fitted) is not tuple or fitted[0] != (n_rows, d) or type(fitted[1]) is not int:
+            raise ValueError(f"_fitted_with is {fitted!r}")
+        if type(self._entropy) is not int or not 0 <= self._entropy < 1 << 31:
+            raise ValueError(f"_entropy is {self._entropy!r}")
+        self._rows.flags.writeable = False
 
 
 def prepare(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:

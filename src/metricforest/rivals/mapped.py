@@ -17,6 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
 from ..base import Metric, location_and_scale
+from ..storage import check_array
 
 
 class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Metric):
@@ -44,6 +45,9 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Metric):
     def _index(self, rows: np.ndarray) -> None:
         """Keep the mapped training rows, to be searched. The last thing `fit` does."""
         self._rows = self._map(rows)
+        self._make_finder()
+
+    def _make_finder(self) -> None:
         self._finder = NearestNeighbors(n_jobs=self.n_jobs).fit(self._rows)
 
     @property
@@ -80,6 +84,14 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Metric):
             np.take_along_axis(index, order, axis=1),
         )
 
+    def _restore(self, state: dict[str, Any]) -> None:
+        super()._restore(state)
+        d = self.n_features_in_
+        check_array(self.mean_, "mean_", np.float64, (d,))
+        check_array(self.scale_, "scale_", np.float64, (d,))
+        check_array(self._rows, "_rows", np.float64, (None, None))
+        self._make_finder()
+
 
 class LinearMetric(MappedMetric):
     """Base of Mahalanobis metrics: the map is ``rows @ components_.T``."""
@@ -88,3 +100,8 @@ class LinearMetric(MappedMetric):
 
     def _map(self, rows: np.ndarray) -> np.ndarray:
         return rows @ self.components_.T
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        super()._restore(state)
+        shape = (self._n_features_out, self.n_features_in_)
+        check_array(self.components_, "components_", np.float64, shape)
