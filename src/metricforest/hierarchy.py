@@ -105,6 +105,8 @@ class HierarchyForest(Metric):
     True
     """
 
+    bounded = True
+
     def __init__(
         self,
         n_estimators: int = 500,
@@ -241,7 +243,7 @@ class HierarchyForest(Metric):
         self.constraints_ = table
         self.mean_, self.scale_ = mean, scale
         self.split_statistics_ = dict(zip(grow.STATISTICS, stats.tolist(), strict=True))
-        self._rows = rows
+        self._keep(rows)
         self._entropy = entropy
         self._fitted_with = (rows.shape, digest)
         self._warn_unfinished(stats)

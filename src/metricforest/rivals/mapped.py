@@ -42,9 +42,12 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Metric):
         return (data - self.mean_) / self.scale_
 
     def _index(self, rows: np.ndarray) -> None:
-        """Keep the mapped training rows, to be searched. The last thing `fit` does."""
-        self._rows = self._map(rows)
-        self._finder = NearestNeighbors(n_jobs=self.n_jobs).fit(self._rows)
+        """Map the training rows and keep them, to be searched. The last thing `fit` does."""
+        self._keep(self._map(rows))
+
+    def _keep(self, rows: np.ndarray) -> None:
+        super()._keep(rows)
+        self._finder = NearestNeighbors(n_jobs=self.n_jobs).fit(rows)
 
     @property
     def _n_features_out(self) -> int:
