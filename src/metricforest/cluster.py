@@ -23,7 +23,8 @@ from sklearn.utils import check_random_state
 from .base import Metric
 from .estimators import MetricUser, check_count
 
-LEAST = 1e-10  # similarity of neighbours however far apart: they stay neighbours
+LEAST = 1e-6  # similarity of neighbours however far apart: they stay neighbours
+BRIDGE = 1e-4  # weight of an edge that joins pieces: below that of cutting a piece, above rounding
 DENSE = 300  # rows up to which all eigenvectors are computed
 RESTARTS = 100  # of the Lanczos method before the graph is factorised instead
 
@@ -183,10 +184,10 @@ def neighbour_graph(alike: np.ndarray, index: np.ndarray) -> sp.csr_matrix:
 def joined(graph: sp.csr_matrix, metric: Metric, sigma: float | None) -> sp.csr_matrix:
     """The graph in one piece: a shortest tree of edges between its pieces' best connected rows.
 
-    A normalised cut leaves open which pieces go together where there are more than clusters: all
-    ways cut nothing. How near the pieces are decides then. A piece has more rows than a row has
-    neighbours, so pieces are few; the tree is grown by Prim's rule from one row of distances at a
-    time.
+    Where there are more pieces than clusters, a normalised cut leaves open which go together: no
+    way cuts anything. How near the pieces are decides then. Where there are not, the edges are too
+    weak to matter. A piece has more rows than a row has neighbours, so pieces are few; the tree is
+    grown by Prim's rule from one row of distances at a time.
     """
     n_pieces, piece = connected_components(graph, directed=False)
     if n_pieces == 1:
@@ -206,7 +207,9 @@ def joined(graph: sp.csr_matrix, metric: Metric, sigma: float | None) -> sp.csr_
         last = int(np.argmin(np.where(outside, length, np.inf)))
         tree.append((centre[last], centre[nearest[last]], length[last]))
     a, b, lengths = (np.array(part) for part in zip(*tree, strict=True))
-    bridges = sp.csr_matrix((similarity(lengths, sigma), (a, b)), graph.shape)
+    if sigma is not None:  # a Gaussian so wide that it tells the longest edges apart
+        sigma = max(sigma, lengths.max() / 3)
+    bridges = sp.csr_matrix((BRIDGE * similarity(lengths, sigma), (a, b)), graph.shape)
     return (graph + bridges + bridges.T).tocsr()
 
 
