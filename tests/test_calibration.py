@@ -216,13 +216,13 @@ def test_pairs_as_row_numbers_or_as_rows(small, metric):
     metric.calibrate_threshold(pairs, labels, **options)
     threshold, calibration = metric.threshold_, metric.calibration_
     turned = len(X) - 1 - pairs
-    for given in (
+    for judged, rows in (
         ((pairs.tolist(), labels == 1), {"X": X}),
         ((turned, (labels == 1).astype(int)), {"X": X[::-1]}),
         ((np.stack([X[pairs[:, 0]], X[pairs[:, 1]]], axis=1), labels), {}),
     ):
         metric.threshold_ = -1.0
-        metric.calibrate_threshold(*given[0], **given[1], **options)
+        metric.calibrate_threshold(*judged, **rows, **options)
         assert metric.threshold_ == threshold
         for name in ("distance", "probability"):
             np.testing.assert_array_equal(metric.calibration_[name], calibration[name])
@@ -254,7 +254,7 @@ def test_without_a_threshold(small, metric):
     X, _, pairs, labels = small
     with pytest.raises(NotFittedError, match="has no threshold yet: call calibrate_threshold"):
         metric.predict_pairs(X, X)
-    with pytest.raises(NotFittedError, match="has no probabilities yet: .* with a method"):
+    with pytest.raises(NotFittedError, match=r"has no probabilities yet: .* with a method"):
         metric.predict_pairs_proba(X, X)
     metric.calibrate_threshold(pairs, labels).calibrate_threshold(pairs, labels, method=None)
     assert metric.predict_pairs(X, X).tolist() == [1] * len(X)
