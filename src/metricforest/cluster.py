@@ -68,8 +68,9 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
     --------
     >>> import numpy as np
     >>> from metricforest import HierarchyForest, MetricSpectralClustering
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))  # only the first feature matters
-    >>> side = X[:, 0] > 0
+    >>> rng = np.random.default_rng(0)
+    >>> X, side = rng.normal(size=(60, 4)), rng.integers(0, 2, 60)
+    >>> X[:, 0] += 4 * side  # only the first feature matters
     >>> pairs = np.arange(60).reshape(30, 2)
     >>> same = side[pairs[:, 0]] == side[pairs[:, 1]]
     >>> cl = MetricSpectralClustering(2, HierarchyForest(50, random_state=0), random_state=0)
