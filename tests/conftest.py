@@ -18,6 +18,7 @@ from metricforest.constraints import Constraints, gather
 from metricforest.convex import Groups, Rows
 from metricforest.forest import LEAF, Forest
 from metricforest.hierarchy import prepare
+from metricforest.rivals.mapped import LinearMetric
 from metricforest.ssmmc import (
     CANNOT,
     MUST,
@@ -130,6 +131,20 @@ def small_forest(small):
     X, _, pairs, labels = small
     forest = HierarchyForest(n_estimators=12, random_state=0)
     return forest.fit(X, pairs=pairs, pair_labels=labels)
+
+
+class PlainEuclidean(LinearMetric):
+    """A metric that learns nothing, with distances beyond 1."""
+
+    def __init__(self, standardize=False, n_jobs=None):
+        self.standardize = standardize
+        self.n_jobs = n_jobs
+
+    def fit(self, X, y=None, *, pairs=None, pair_labels=None, triplets=None):
+        rows = self._standardised(X)
+        self.components_ = np.eye(rows.shape[1])
+        self._index(rows)
+        return self
 
 
 # ------------------------------------------------------------------------------------ node problems

@@ -4,12 +4,17 @@
 """
 
 from .base import load
+from .cluster import MetricSpectralClustering
+from .estimators import MetricKNeighborsClassifier, MetricNeighborsTransformer
 from .hierarchy import HierarchyForest
 from .model_selection import PairKFold, cross_val_pair_score, pair_auc
 from .version import __version__ as __version__
 
 __all__ = [
     "HierarchyForest",
+    "MetricKNeighborsClassifier",
+    "MetricNeighborsTransformer",
+    "MetricSpectralClustering",
     "PairKFold",
     "cross_val_pair_score",
     "load",

@@ -1,9 +1,10 @@
 """What every metric offers, whatever it learned: measuring rows and searching among them.
 
 A metric implements `_prepare` (checked rows as it measures them), `_pair_distance` and
-`_pairwise_distance` on prepared rows, and leaves the prepared rows of `fit` in `_rows`; everything
+`_pairwise_distance` on prepared rows, and hands the prepared rows of `fit` to `_keep`; everything
 public is here, so that it means and checks the same for all of them. A metric that can search
-better than by measuring everything overrides `_nearest` and `_within`.
+better than by measuring everything overrides `_nearest` and `_within`, and `_keep` if that needs more
+than the rows.
 
 Files: `save` stores the parameters and `_state`, `load` makes the metric anew and hands the state to
 `_restore`, which must prove what compiled code relies on. A metric that keeps private attributes names
@@ -19,16 +20,20 @@ import re
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import storage
+from . import calibration, storage
+from .constraints import check_pair_labels, check_pairs
 from .version import __version__
 
 METRICS = {"HierarchyForest": "hierarchy"}  # class: the module of this package that has it
@@ -39,7 +44,10 @@ BLOCK = 1 << 22  # distances measured at once by a search that measures all of t
 class Metric(BaseEstimator, metaclass=ABCMeta):
     """Base of all metrics: measuring distances between rows, searching among those of `fit`."""
 
+    bounded = False  # whether distances lie in [0, 1], so that 1 - distance is a similarity
     n_features_in_: int
+    threshold_: float  # after calibrate_threshold
+    calibration_: dict[str, Any]  # after calibrate_threshold with a method
     _rows: np.ndarray
     _private_state: tuple[str, ...] = ("_rows",)
 
@@ -54,6 +62,22 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Distances of all prepared rows of A to all of B."""
+
+    def _keep(self, rows: np.ndarray) -> None:
+        """Search among these prepared rows from now on. The last thing `fit` does."""
+        self._rows = rows
+        self._forget("threshold_", "calibration_")  # of distances that are no more
+
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _over(self, rows: np.ndarray) -> Self:
+        """The same metric, searching among other prepared rows than those of `fit`."""
+        other = copy(self)
+        other._keep(rows)
+        return other
 
     def _check_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -119,6 +143,127 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
             return float(self._pair_distance(rows[:1], rows[1:])[0])
 
         return distance
+
+    # -------------------------------------------------------------------------------- same or not
+
+    def calibrate_threshold(
+        self,
+        pairs: ArrayLike,
+        pair_labels: ArrayLike,
+        *,
+        X: ArrayLike | None = None,
+        strategy: str = "accuracy",
+        min_rate: float | None = None,
+        beta: float = 1.0,
+        method: str | None = "logistic",
+    ) -> Self:
+        """Choose from judged pairs how near two rows must be to be called the same.
+
+        Take pairs that `fit` has not seen: it draws its own pairs nearer or farther than they would
+        otherwise be.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2) or (n_pairs, 2, n_features)
+            Row numbers of `X`; or the rows themselves, as of ``np.stack([A, B], axis=1)``.
+        pair_labels : array-like of shape (n_pairs,)
+            +1 (or True) for the same, -1 (or 0, or False) for not.
+        X : array-like of shape (n, n_features), default=None
+            The rows that `pairs` are numbers of. None: the rows of `fit`.
+        strategy : str, default="accuracy"
+            What the threshold is best at.
+
+            - "accuracy": the share of pairs judged right.
+            - "f_beta": the F score, which weighs recall `beta` times as much as precision.
+            - "max_recall": recall, where precision is at least `min_rate`.
+            - "max_precision": precision, where recall is at least `min_rate`.
+            - "max_tpr": true positive rate, where the true negative rate is at least `min_rate`.
+            - "max_tnr": true negative rate, where the true positive rate is at least `min_rate`.
+        min_rate : float, default=None
+            In [0, 1]; needed for the strategies that start with "max".
+        beta : float, default=1.0
+            Above 0; used by "f_beta".
+        method : {"logistic", "isotonic", None}, default="logistic"
+            How distances become probabilities. "isotonic" assumes no shape and wants some hundred
+            pairs or more. None: no probabilities.
+
+        Returns
+        -------
+        self : Metric
+            With `threshold_`: rows no farther apart are called the same. The next `fit` forgets it.
+        """
+        check_is_fitted(self)
+        calibration.check_strategy(strategy, min_rate, beta, method)
+        ends_a, ends_b, same = self._judged(pairs, pair_labels, X)
+        distance = self._pair_distance(ends_a, ends_b)
+        threshold = calibration.choose_threshold(distance, same, strategy, min_rate, beta)
+        chances = None if method is None else calibration.calibrate(distance, same, method)
+        self.threshold_ = threshold
+        self._forget("calibration_")
+        if chances is not None:
+            self.calibration_ = chances
+        return self
+
+    def _judged(
+        self, pairs: Any, pair_labels: Any, X: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Prepared rows of both ends of every pair, and whether they are the same."""
+        if np.ndim(pairs) != 3:
+            rows = self._rows if X is None else self._check_rows(X)
+            checked, labels = check_pairs(pairs, pair_labels, len(rows))
+            return rows[checked[:, 0]], rows[checked[:, 1]], labels == 1
+        if X is not None:
+            raise ValueError("X was given, but pairs holds rows and not row numbers of X")
+        dtype: Any = np.float64
+        ends: Any = check_array(pairs, dtype=dtype, allow_nd=True, input_name="pairs")
+        if ends.shape[1:] != (2, self.n_features_in_):
+            raise ValueError(
+                f"pairs of rows must have shape (n_pairs, 2, {self.n_features_in_}), "
+                f"got {ends.shape}"
+            )
+        labels = check_pair_labels(pair_labels, len(ends))
+        return self._prepare(ends[:, 0]), self._prepare(ends[:, 1]), labels == 1
+
+    def predict_pairs(self, A: ArrayLike, B: ArrayLike) -> np.ndarray:
+        """Whether each row of `A` is the same as that row of `B`: +1, or -1 if not.
+
+        Needs `calibrate_threshold`: the same are those no farther apart than `threshold_`.
+
+        Parameters
+        ----------
+        A, B : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+        """
+        self._check_calibrated("threshold_", "threshold")
+        return np.where(self.pair_distance(A, B) <= self.threshold_, 1, -1)
+
+    def predict_pairs_proba(self, A: ArrayLike, B: ArrayLike) -> np.ndarray:
+        """Probability that each row of `A` is the same as that row of `B`.
+
+        Needs `calibrate_threshold` with a `method`. It is the probability among pairs like those
+        of the calibration: if half of them were the same, it is right where half are.
+
+        Parameters
+        ----------
+        A, B : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        probability : ndarray of shape (n,)
+        """
+        self._check_calibrated("calibration_", "probabilities")
+        return calibration.probability(self.calibration_, self.pair_distance(A, B))
+
+    def _check_calibrated(self, name: str, what: str) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, name):
+            raise NotFittedError(
+                f"this {type(self).__name__} has no {what} yet: call calibrate_threshold"
+                + (" with a method" if name == "calibration_" else "")
+            )
 
     # ----------------------------------------------------------------------------------- searching
 

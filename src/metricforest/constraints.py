@@ -67,12 +67,24 @@ def check_rows(rows: object, width: int, n_rows: int, name: str) -> np.ndarray:
 def check_pairs(pairs: object, pair_labels: object, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Checked (pairs, labels in {+1, -1})."""
     array = check_rows(pairs, 2, n_rows, "pairs")
+    labels = check_pair_labels(pair_labels, len(array))
+    same = np.flatnonzero(array[:, 0] == array[:, 1])
+    if len(same):
+        raise ValueError(
+            f"pairs[{same[0]}] = {array[same[0]].tolist()} pairs a row with itself "
+            f"({len(same)} such pairs)"
+        )
+    return array, labels
+
+
+def check_pair_labels(pair_labels: object, n_pairs: int) -> np.ndarray:
+    """Labels in {+1, -1}, one per pair."""
     if pair_labels is None:
         raise ValueError("pairs were given without pair_labels (+1 must-link, -1 cannot-link)")
     labels = np.asarray(pair_labels)
-    if labels.shape != (len(array),):
+    if labels.shape != (n_pairs,):
         raise ValueError(
-            f"pair_labels must have one entry per pair: {len(array)} pairs, "
+            f"pair_labels must have one entry per pair: {n_pairs} pairs, "
             f"pair_labels of shape {labels.shape}"
         )
     if labels.dtype.kind not in "biuf":
@@ -82,13 +94,7 @@ def check_pairs(pairs: object, pair_labels: object, n_rows: int) -> tuple[np.nda
         wrong = values[~np.isin(values, (-1, 0, 1))]
         what = f"{wrong[0]}" if len(wrong) else "a mix of -1 and 0"
         raise ValueError(f"pair_labels must be +1 and -1 (or bool, or 1 and 0), got {what}")
-    same = np.flatnonzero(array[:, 0] == array[:, 1])
-    if len(same):
-        raise ValueError(
-            f"pairs[{same[0]}] = {array[same[0]].tolist()} pairs a row with itself "
-            f"({len(same)} such pairs)"
-        )
-    return array, np.where(labels == 1, 1, -1)
+    return np.where(labels == 1, 1, -1)
 
 
 def check_triplets(triplets: object, n_rows: int) -> np.ndarray:

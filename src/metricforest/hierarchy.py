@@ -106,6 +106,7 @@ class HierarchyForest(Metric):
     True
     """
 
+    bounded = True
     _private_state = ("_rows", "_entropy", "_fitted_with")
 
     def __init__(
@@ -244,7 +245,7 @@ class HierarchyForest(Metric):
         self.constraints_ = table
         self.mean_, self.scale_ = mean, scale
         self.split_statistics_ = dict(zip(grow.STATISTICS, stats.tolist(), strict=True))
-        self._rows = rows
+        self._keep(rows)
         self._entropy = entropy
         self._fitted_with = (rows.shape, digest)
         self._warn_unfinished(stats)

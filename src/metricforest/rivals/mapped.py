@@ -43,8 +43,11 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Metric):
         return (data - self.mean_) / self.scale_
 
     def _index(self, rows: np.ndarray) -> None:
-        """Keep the mapped training rows, to be searched. The last thing `fit` does."""
-        self._rows = self._map(rows)
+        """Map the training rows and keep them, to be searched. The last thing `fit` does."""
+        self._keep(self._map(rows))
+
+    def _keep(self, rows: np.ndarray) -> None:
+        super()._keep(rows)
         self._make_finder()
 
     def _make_finder(self) -> None:
