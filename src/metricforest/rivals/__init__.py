@@ -3,5 +3,6 @@
 from .dca import DCA
 from .euclidean import Euclidean
 from .itml import ITML
+from .rfd import RandomForestDistance
 
-__all__ = ["DCA", "ITML", "Euclidean"]
+__all__ = ["DCA", "ITML", "Euclidean", "RandomForestDistance"]
