@@ -3,6 +3,9 @@
 Must-links join rows into chunklets. Directions are sought in which the means of chunklets that a
 cannot-link parts lie far apart while each chunklet stays small: maximise |A'CbA| / |A'CwA|, by the
 leading eigenvectors of Cb a = lambda Cw a with a'Cw a = 1.
+
+The paper whitens Cb first and then keeps the directions of least Cw. That is the same A where Cb has
+full rank. Where it has not, it looks for A in the range of Cb only and can miss the maximum.
 """
 
 from __future__ import annotations
@@ -135,7 +138,7 @@ def scatters(
             f"{inside.sum()} of {len(cannot)} cannot-links join rows that must-links join as well; "
             "they are left out",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     key = np.unique(a[~inside].astype(np.int64) * n_parts + b[~inside])
     parted = sp.coo_matrix(

@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ PERCENTILES = (5, 95)
 N_SAMPLED = 20_000  # pairs of rows whose squared lengths give the percentiles
 COINCIDE = 1e-12  # a pair shorter than this share of the upper bound joins equal rows
 BLOCK = 1 << 21  # numbers in a block of pair differences
+SCALE = 2.0  # L-BFGS first goes a step of length 1, which from C = I could end at a singular C
 TINY = 1e-300  # keeps logarithms finite
 PRIOR_RIDGE = 1e-6  # share of the mean variance added to the covariance of the prior
 
@@ -281,23 +283,21 @@ def minimise(problem: Problem, tol: float, max_iter: int, verbose: int = 0) -> B
     best = Best(verbose)
 
     def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
-        C = x.reshape(d, d)
+        C = x.reshape(d, d) / SCALE
         objective, M, bound = evaluate(problem, C)
         best.see(C, objective, bound)
-        return objective, 2.0 * (M @ C - np.linalg.inv(C).T).ravel()
-
-    def stop_if_proven(intermediate_result) -> None:
-        if best.proven(tol):
+        if best.proven(tol) or best.n_iter >= max_iter:
             raise StopIteration
+        return objective, 2.0 / SCALE * (M @ C - np.linalg.inv(C).T).ravel()
 
-    minimize(
-        value_and_gradient,
-        np.eye(d).ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=stop_if_proven,
-        options={"maxiter": max_iter, "maxfun": max_iter, "ftol": 0.0, "gtol": 0.0},
-    )
+    with suppress(StopIteration):
+        minimize(
+            value_and_gradient,
+            SCALE * np.eye(d).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "maxfun": 2 * max_iter, "ftol": 0.0, "gtol": 0.0},
+        )
     return best
 
 
