@@ -123,13 +123,14 @@ class RandomForestDistance(PairMetric):
             )
         pairs = np.concatenate([must, cannot])
         is_cannot = np.repeat([0, 1], [len(must), len(cannot)])
-        most: Any = AUTO_SAMPLES if self.max_samples == "auto" else self.max_samples
-        capped = most is not None and most < len(pairs)
+        limit: Any = AUTO_SAMPLES if self.max_samples == "auto" else self.max_samples
+        most = len(pairs) if limit is None else int(limit)
+        capped = most < len(pairs)
         settings: dict[str, Any] = {
             "n_estimators": int(self.n_estimators),
             "max_features": self.max_features,
             "min_samples_leaf": int(self.min_samples_leaf),
-            "max_samples": int(most) if capped else None,
+            "max_samples": most if capped else None,
             "bootstrap": capped or self.trees == "random-forest",
             "n_jobs": self.n_jobs,
             "random_state": int(rng.integers(np.iinfo(np.int32).max)),
