@@ -190,8 +190,8 @@ class Problem(NamedTuple):
 class Best:
     """The best point seen, and the best lower bound of the minimum."""
 
-    def __init__(self, verbose: int):
-        self.C = np.empty((0, 0))
+    def __init__(self, d: int, verbose: int):
+        self.C = np.eye(d)
         self.objective, self.bound, self.n_iter = np.inf, -np.inf, 0
         self.verbose = verbose
 
@@ -280,7 +280,7 @@ def evaluate(problem: Problem, C: np.ndarray) -> tuple[float, np.ndarray, float]
 def minimise(problem: Problem, tol: float, max_iter: int, verbose: int = 0) -> Best:
     """L-BFGS on F as a function of C, from the prior."""
     d = problem.Z.shape[1]
-    best = Best(verbose)
+    best = Best(d, verbose)
 
     def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
         C = x.reshape(d, d) / SCALE
@@ -315,10 +315,13 @@ def project(
     pairs, sign = np.concatenate([must, cannot])[order], sign[order]
     xi0 = np.where(sign > 0.0, u, l)
     A, dual, xi = np.eye(Z.shape[1]), np.zeros(len(sign)), xi0.copy()
-    best = Best(verbose)
+    best = Best(len(A), verbose)
     for _ in range(max_iter):
         sweep(A, Z, pairs, sign, gamma, dual, xi)
-        C = np.linalg.cholesky(A)
+        try:
+            C = np.linalg.cholesky(A)
+        except np.linalg.LinAlgError:  # rounding has eaten the smallest eigenvalue
+            break
         objective, _, bound = evaluate(problem, C)
         own = -2.0 * np.log(np.diag(C)).sum() - gamma * np.log(xi / xi0).sum()
         best.see(C, objective, max(bound, float(own)))
