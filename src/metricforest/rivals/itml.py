@@ -8,8 +8,8 @@ cannot-links, phi(r) = r - log r - 1 and LogDet(A, A0) = tr(A inv(A0)) - log det
     with     p <= xi, xi0 = u for a must-link,  p >= xi, xi0 = l for a cannot-link.
 
 Rows are mapped first so that A0 is the identity. For given A the best xi is max(p, u) or min(p, l):
-what remains is a smooth convex function F of A = CC', which L-BFGS minimises in C at the speed of
-matrix products. The projections of the paper climb its dual one pair at a time. At any A, the
+what remains is a smooth convex function F of A = CC', which L-BFGS minimises in C by matrix products
+over the rows. The projections of the paper climb its dual one pair at a time. At any A, the
 multipliers lambda = gamma (1 / xi0 - 1 / xi) (< 0 for a cannot-link) give M = I + sum lambda e e' and,
 where M is positive definite, the lower bound log det M - gamma sum log(xi / xi0) of the minimum: the
 gap to it decides when to stop, for both solvers.
@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
@@ -40,7 +40,6 @@ SOLVERS = ("lbfgs", "projections")
 PERCENTILES = (5, 95)
 N_SAMPLED = 20_000  # pairs of rows whose squared lengths give the percentiles
 COINCIDE = 1e-12  # a pair shorter than this share of the upper bound joins equal rows
-BLOCK = 1 << 21  # numbers in a block of pair differences
 SCALE = 2.0  # L-BFGS first goes a step of length 1, which from C = I could end at a singular C
 TINY = 1e-300  # keeps logarithms finite
 PRIOR_RIDGE = 1e-6  # share of the mean variance added to the covariance of the prior
@@ -68,7 +67,7 @@ class ITML(LinearMetric, PairMetric):
         kept as a reference: far slower where `gamma` is not small.
     tol : float, default=1e-4
         Stop when the objective is proven to be so near its minimum, relative to itself or to 1.
-    max_iter : int, default=500
+    max_iter : int, default=1000
         Most passes over the pairs. A fit that ends on it warns.
     n_constraints : "auto" or int, default="auto"
         How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on 30,000
@@ -122,7 +121,7 @@ class ITML(LinearMetric, PairMetric):
         bounds: tuple[float, float] | None = None,
         solver: str = "lbfgs",
         tol: float = 1e-4,
-        max_iter: int = 500,
+        max_iter: int = 1_000,
         n_constraints: int | str = "auto",
         standardize: bool = True,
         n_jobs: int | None = None,
@@ -157,8 +156,7 @@ class ITML(LinearMetric, PairMetric):
         half = square_root_of_prior(rows, self.prior)
         Z = rows @ half
         self.bounds_ = u, l = sampled_bounds(Z, rng) if self.bounds is None else self.bounds
-        must, cannot = (p[squared_lengths(Z, p) > COINCIDE * l] for p in (must, cannot))
-        problem = Problem(Z, must, cannot, float(u), float(l), float(self.gamma))
+        problem = pose(Z, must, cannot, float(u), float(l), float(self.gamma))
         if self.solver == "lbfgs":
             best = minimise(problem, self.tol, self.max_iter, self.verbose)
         else:
@@ -177,14 +175,27 @@ class ITML(LinearMetric, PairMetric):
 
 
 class Problem(NamedTuple):
-    """Rows mapped so that the prior is the identity, and what is asked of pairs of them."""
+    """Judged rows, mapped so that the prior is the identity, and what is asked of m pairs of them."""
 
-    Z: np.ndarray  # float64 [n, d]
-    must: np.ndarray  # int32 [., 2]
-    cannot: np.ndarray  # int32 [., 2]
-    u: float
-    l: float
+    Z: np.ndarray  # float64 [n, d], centred
+    pairs: np.ndarray  # int64 [m, 2]
+    sign: np.ndarray  # float64 [m]  1 for a must-link, -1 for a cannot-link
+    xi0: np.ndarray  # float64 [m]   its bound, u or l
     gamma: float
+
+
+def pose(
+    Z: np.ndarray, must: np.ndarray, cannot: np.ndarray, u: float, l: float, gamma: float
+) -> Problem:
+    """The problem without rows that no pair names and without pairs of equal rows."""
+    pairs = np.concatenate([must, cannot])
+    sign = np.repeat([1.0, -1.0], [len(must), len(cannot)])
+    apart = squared_lengths(Z, pairs) > COINCIDE * l
+    named, pairs = np.unique(pairs[apart], return_inverse=True)
+    sign = sign[apart]
+    Z = Z[named]
+    Z -= Z.mean(axis=0) if len(Z) else 0.0
+    return Problem(Z, pairs.reshape(-1, 2), sign, np.where(sign > 0.0, u, l), gamma)
 
 
 class Best:
@@ -226,19 +237,6 @@ def square_root_of_prior(rows: np.ndarray, prior: str) -> np.ndarray:
     return directions / np.sqrt(variance.clip(0.0) + PRIOR_RIDGE * mean) if mean > 0 else np.eye(d)
 
 
-def differences(Z: np.ndarray, pairs: np.ndarray) -> Iterator[np.ndarray]:
-    """e = z_i - z_j of all pairs, block by block."""
-    step = max(1, BLOCK // Z.shape[1])
-    for low in range(0, len(pairs), step):
-        block = pairs[low : low + step]
-        yield Z[block[:, 0]] - Z[block[:, 1]]
-
-
-def squared_lengths(Z: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    parts = [np.einsum("ij,ij->i", e, e) for e in differences(Z, pairs)]
-    return np.concatenate([np.empty(0), *parts])
-
-
 def sampled_bounds(Z: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """Percentiles of squared distances between different rows, (1, 1) if all rows are equal."""
     n = len(Z)
@@ -254,20 +252,14 @@ def sampled_bounds(Z: np.ndarray, rng: np.random.Generator) -> tuple[float, floa
 
 def evaluate(problem: Problem, C: np.ndarray) -> tuple[float, np.ndarray, float]:
     """(F, M, lower bound of the minimum of F) at A = CC'. The gradient in A is M - inv(A)."""
-    Z, must, cannot, u, l, gamma = problem
+    Z, pairs, sign, xi0, gamma = problem
     d = len(C)
-    M, slack, log_ratio = np.eye(d), 0.0, 0.0
-    for pairs, sign, xi0 in ((must, 1.0, u), (cannot, -1.0, l)):
-        for e in differences(Z, pairs):
-            mapped = e @ C
-            ratio = np.einsum("ij,ij->i", mapped, mapped) / xi0
-            breach = sign * ratio > sign
-            e, ratio = e[breach], ratio[breach].clip(TINY)
-            log_ratio += np.log(ratio).sum()
-            slack += (ratio - 1.0).sum()
-            # xi / xi0 is the ratio, so |lambda| = gamma |1 - 1 / ratio| / xi0.
-            e *= np.sqrt(gamma / xi0 * np.abs(1.0 - 1.0 / ratio))[:, None]
-            M += sign * (e.T @ e)
+    ratio = squared_lengths(Z @ C, pairs) / xi0
+    breach = sign * ratio > sign
+    ratio = ratio[breach].clip(TINY)  # xi / xi0 where it is not 1
+    M = np.eye(d) + scatter(Z, pairs[breach], gamma * (1.0 - 1.0 / ratio) / xi0[breach])
+    log_ratio = np.log(ratio).sum()
+    slack = (ratio - 1.0).sum()
     log_det = 2.0 * np.linalg.slogdet(C)[1]
     objective = np.sum(C * C) - log_det - d + gamma * (slack - log_ratio)
     try:
@@ -275,6 +267,18 @@ def evaluate(problem: Problem, C: np.ndarray) -> tuple[float, np.ndarray, float]
     except np.linalg.LinAlgError:
         bound = -np.inf
     return float(objective), M, float(bound)
+
+
+def scatter(Z: np.ndarray, pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Sum of weight e e' over pairs, e = z_i - z_j.
+
+    It is Z'(D - W - W')Z, where W holds the weights and D what they add up to at every row: products
+    with the rows, of which there are fewer than pairs.
+    """
+    n, (i, j) = len(Z), pairs.T
+    degree = np.bincount(i, weight, n) + np.bincount(j, weight, n)
+    across = Z.T @ (sp.csr_matrix((weight, (i, j)), shape=(n, n)) @ Z)
+    return (Z * degree[:, None]).T @ Z - across - across.T
 
 
 def minimise(problem: Problem, tol: float, max_iter: int, verbose: int = 0) -> Best:
@@ -309,11 +313,9 @@ def project(
     Must-links and cannot-links in turns, as they come, are what makes them converge at all: all
     must-links first collapse A before the first cannot-link is seen.
     """
-    Z, must, cannot, u, l, gamma = problem
-    sign = np.repeat([1.0, -1.0], [len(must), len(cannot)])
+    Z, pairs, sign, xi0, gamma = problem
     order = rng.permutation(len(sign))
-    pairs, sign = np.concatenate([must, cannot])[order], sign[order]
-    xi0 = np.where(sign > 0.0, u, l)
+    pairs, sign, xi0 = pairs[order], sign[order], xi0[order]
     A, dual, xi = np.eye(Z.shape[1]), np.zeros(len(sign)), xi0.copy()
     best = Best(len(A), verbose)
     for _ in range(max_iter):
@@ -328,6 +330,17 @@ def project(
         if best.proven(tol):
             break
     return best
+
+
+@kernel
+def squared_lengths(Z, pairs):
+    """Squared distance of the two rows of every pair."""
+    sq_dist = np.zeros(len(pairs))
+    for k in range(len(pairs)):
+        for f in range(Z.shape[1]):
+            e = Z[pairs[k, 0], f] - Z[pairs[k, 1], f]
+            sq_dist[k] += e * e
+    return sq_dist
 
 
 @kernel
