@@ -9,6 +9,7 @@ import pytest
 from conftest import three_clusters
 from metricforest import HierarchyForest
 from metricforest.forest import check
+from metricforest.rivals import ITML
 
 
 def judgements(kind):
@@ -51,3 +52,9 @@ def test_duplicates_read_inside():
     metric.fit(X, pairs=pairs, pair_labels=labels)
     check(metric.forest_, 3)
     assert metric.pairwise_distances(X)[0, 1] == 0
+
+
+def test_projections_read_inside():
+    X, y, *_ = three_clusters(0, 40, 50)
+    metric = ITML(0.1, solver="projections", n_constraints=60, random_state=0).fit(X, y)
+    assert metric.gap_ <= 1e-4 * metric.objective_

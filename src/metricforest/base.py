@@ -19,7 +19,8 @@ import os
 import re
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from numbers import Integral, Real
 from typing import Any, Self
@@ -515,6 +516,47 @@ def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True
 def metric_class(name: str) -> Any:
     """A class of `METRICS`."""
     return getattr(importlib.import_module(f"{__package__}.{METRICS[name]}"), name)
+
+
+@contextmanager
+def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
+    """Around the body of a `fit`: refused or interrupted, it leaves the estimator as it was."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def check_whole(estimator: BaseEstimator, name: str, low: int) -> None:
+    """Raise unless the parameter is an int of at least `low`."""
+    value: Any = getattr(estimator, name)
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an int, got {value!r}")
+    if int(value) < low:
+        raise ValueError(f"{name} must be at least {low}, got {value}")
+
+
+def check_real(
+    estimator: BaseEstimator, name: str, low: float, high: float, *, open_low: bool
+) -> None:
+    """Raise unless the parameter is a number from `low` (not itself if open_low) to `high`."""
+    value: Any = getattr(estimator, name)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    value = float(value)
+    if not (low < value if open_low else low <= value) or not value <= high:
+        bounds = f"{'(' if open_low else '['}{low}, {high}{']' if high < np.inf else ')'}"
+        raise ValueError(f"{name} must be in {bounds}, got {value}")
+
+
+def check_choice(estimator: BaseEstimator, name: str, choices: tuple[str, ...]) -> None:
+    """Raise unless the parameter is one of the words."""
+    value = getattr(estimator, name)
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def location_and_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,14 @@ from sklearn.utils.validation import validate_data
 
 from . import constraints as cn
 from . import distance, grow
-from .base import Metric, location_and_scale
+from .base import (
+    Metric,
+    check_choice,
+    check_real,
+    check_whole,
+    location_and_scale,
+    unchanged_on_failure,
+)
 from .forest import Forest, check, join
 from .storage import check_array
 
@@ -172,17 +179,8 @@ class HierarchyForest(Metric):
         -------
         self : HierarchyForest
         """
-        names = ("n_features_in_", "feature_names_in_")
-        before = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        try:
+        with unchanged_on_failure(self):
             return self._fit(X, y, pairs, pair_labels, triplets)
-        except BaseException:  # refused or interrupted: the model is what it was
-            for name in names:
-                if name in before:
-                    setattr(self, name, before[name])
-                elif hasattr(self, name):
-                    delattr(self, name)
-            raise
 
     def _fit(
         self,
@@ -252,34 +250,17 @@ class HierarchyForest(Metric):
         return self
 
     def _check_parameters(self) -> None:
-        def whole(name: str, low: int) -> None:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral):
-                raise TypeError(f"{name} must be an int, got {value!r}")
-            if value < low:
-                raise ValueError(f"{name} must be at least {low}, got {value}")
-
-        def real(name: str, low: float, high: float, open_low: bool) -> None:
-            value: Any = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real):
-                raise TypeError(f"{name} must be a number, got {value!r}")
-            value = float(value)
-            if not (low < value if open_low else low <= value) or not value <= high:
-                bounds = f"{'(' if open_low else '['}{low}, {high}{']' if high < np.inf else ')'}"
-                raise ValueError(f"{name} must be in {bounds}, got {value}")
-
-        whole("n_estimators", 1)
-        whole("min_node_size", 1)
-        real("reg_lambda", 0.0, 1e6, open_low=True)
-        real("C", 0.0, 1e6, open_low=False)
-        real("cannot_link_fraction", 0.0, 1.0, open_low=True)
-        real("alpha", 0.0, 1e6, open_low=True)
+        check_whole(self, "n_estimators", 1)
+        check_whole(self, "min_node_size", 1)
+        check_real(self, "reg_lambda", 0.0, 1e6, open_low=True)
+        check_real(self, "C", 0.0, 1e6, open_low=False)
+        check_real(self, "cannot_link_fraction", 0.0, 1.0, open_low=True)
+        check_real(self, "alpha", 0.0, 1e6, open_low=True)
         if self.reg_lambda < 1e-8:
             raise ValueError(f"reg_lambda must be at least 1e-8, got {self.reg_lambda}")
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
+        check_choice(self, "solver", SOLVERS)
         if self.n_constraints != "auto":
-            whole("n_constraints", 0)
+            check_whole(self, "n_constraints", 0)
         share = self.max_features
         if isinstance(share, str):
             if share not in ("sqrt", "log2"):
@@ -288,9 +269,9 @@ class HierarchyForest(Metric):
                 )
         elif share is not None:
             if isinstance(share, Integral) and not isinstance(share, bool):
-                whole("max_features", 1)
+                check_whole(self, "max_features", 1)
             else:
-                real("max_features", 0.0, 1.0, open_low=True)
+                check_real(self, "max_features", 0.0, 1.0, open_low=True)
 
     def _n_split_features(self, d: int) -> int:
         share: Any = self.max_features

@@ -20,17 +20,12 @@ from ..base import Metric, location_and_scale
 from ..storage import check_array
 
 
-class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Metric):
-    """Base of metrics with `transform`. Parameters `standardize`, `n_jobs` are the subclass's."""
+class Standardised(Metric):
+    """Base of metrics that standardise rows first. The parameter `standardize` is the subclass's."""
 
     standardize: bool
-    n_jobs: int | None
     mean_: np.ndarray
     scale_: np.ndarray
-
-    @abstractmethod
-    def _map(self, rows: np.ndarray) -> np.ndarray:
-        """Where standardised rows lie: a float64 array (n, n_components)."""
 
     def _standardised(self, X: ArrayLike) -> np.ndarray:
         """Checked and standardised rows of `fit`; keeps mean_ and scale_."""
@@ -41,6 +36,16 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Metric):
         else:
             self.mean_, self.scale_ = np.zeros(data.shape[1]), np.ones(data.shape[1])
         return (data - self.mean_) / self.scale_
+
+
+class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardised):
+    """Base of metrics with `transform`. Parameters `standardize`, `n_jobs` are the subclass's."""
+
+    n_jobs: int | None
+
+    @abstractmethod
+    def _map(self, rows: np.ndarray) -> np.ndarray:
+        """Where standardised rows lie: a float64 array (n, n_components)."""
 
     def _index(self, rows: np.ndarray) -> None:
         """Map the training rows and keep them, to be searched. The last thing `fit` does."""

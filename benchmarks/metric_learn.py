@@ -1,0 +1,218 @@
+"""Our rivals beside metric-learn 0.7.0: objective, accuracy and time, one table.
+
+metric-learn does not run with today's scikit-learn, so it gets an environment of its own with
+scikit-learn 1.7 (made on the first run beside the checkout). Both learn from the same standardised
+training folds, the same pairs and the same bounds, on one thread; both are judged by the same plain
+formulas below. Objective, accuracy and time (processor time of a warm `fit`) are means over folds.
+
+    python benchmarks/metric_learn.py [--data sonar ionosphere balance segmentation] [--only ITML LMNN]
+                                      [--folds 5] [--gamma 1] [--venv FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from threadpoolctl import threadpool_limits
+
+from metricforest.constraints import auto_count, collect
+
+HERE = Path(__file__).parent
+REQUIREMENTS = ["metric-learn==0.7.0", "scikit-learn>=1.7,<1.8"]
+TARGETS, MU = 3, 0.5  # of LMNN
+PEER = """
+import sys, time, warnings
+import numpy as np
+import metric_learn
+warnings.simplefilter("ignore")
+name, source, target = sys.argv[1:]
+task = np.load(source)
+if name == "ITML":
+    metric = metric_learn.ITML(gamma=float(task["gamma"]))
+    given = (task["X"][task["pairs"]], task["labels"])
+    extra = {"bounds": task["bounds"].copy()}
+else:
+    metric = metric_learn.LMNN(n_neighbors=int(task["targets"]), regularization=1 - float(task["mu"]))
+    given, extra = (task["X"], task["y"]), {}
+start = time.process_time()
+metric.fit(*given, **extra)
+np.savez(target, components=metric.components_, seconds=time.process_time() - start)
+"""
+
+
+class Task(NamedTuple):
+    """What a metric learns from."""
+
+    X: np.ndarray
+    y: np.ndarray
+    pairs: np.ndarray
+    labels: np.ndarray
+    bounds: np.ndarray
+    gamma: float
+    targets: int = TARGETS
+    mu: float = MU
+
+
+class Method(NamedTuple):
+    """A class of `metricforest.rivals`, how to fit it, and what it minimises."""
+
+    fit: Callable[[Any, Task], Any]
+    objective: Callable[[np.ndarray, Task], float]
+
+
+def fit_itml(ITML: Any, task: Task) -> Any:
+    metric = ITML(task.gamma, bounds=tuple(task.bounds), standardize=False, random_state=0)
+    return metric.fit(task.X, pairs=task.pairs, pair_labels=task.labels)
+
+
+def itml_objective(A: np.ndarray, task: Task) -> float:
+    """LogDet(A, I) + gamma sum phi(xi / xi0), with the best slacks xi for A."""
+    e = task.X[task.pairs[:, 0]] - task.X[task.pairs[:, 1]]
+    p = np.einsum("ij,jk,ik->i", e, A, e, optimize=True)
+    u, l = task.bounds
+    r = np.where(task.labels == 1, np.maximum(p, u) / u, np.minimum(p, l) / l)
+    sign, log_det = np.linalg.slogdet(A)
+    if sign <= 0:
+        return np.inf
+    return float(np.trace(A) - log_det - len(A) + task.gamma * np.sum(r - np.log(r) - 1))
+
+
+def fit_lmnn(LMNN: Any, task: Task) -> Any:
+    return LMNN(n_neighbors=task.targets, mu=task.mu, standardize=False).fit(task.X, task.y)
+
+
+def lmnn_objective(A: np.ndarray, task: Task) -> float:
+    """(1 - mu) pull + mu push, over the Euclidean nearest neighbours of the own class."""
+    values, V = np.linalg.eigh(A)
+    Z = task.X @ (V * np.sqrt(values.clip(0)))
+    pull, push = 0.0, 0.0
+    for c in np.unique(task.y):
+        own, other = np.flatnonzero(task.y == c), np.flatnonzero(task.y != c)
+        finder = NearestNeighbors(n_neighbors=task.targets).fit(task.X[own])
+        targets = own[finder.kneighbors(return_distance=False)]
+        for i, near in zip(own, targets, strict=True):
+            to_near = np.sum((Z[near] - Z[i]) ** 2, axis=1)
+            to_other = np.sum((Z[other] - Z[i]) ** 2, axis=1)
+            pull += to_near.sum()
+            push += np.maximum(0, 1 + to_near[:, None] - to_other).sum()
+    return float((1 - task.mu) * pull + task.mu * push)
+
+
+METHODS = {
+    "ITML": Method(fit_itml, itml_objective),
+    "LMNN": Method(fit_lmnn, lmnn_objective),
+}
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    folder = os.environ.get("METRICFOREST_DATA", HERE.parent.parent / "shared" / "data")
+    with np.load(Path(folder) / f"{name}.npz") as archive:
+        return archive["X"].astype(np.float64), archive["y"].astype(np.int64)
+
+
+def tasks(name: str, folds: int, gamma: float):
+    """(task of the training fold, its test rows and labels) of every fold."""
+    X, y = load(name)
+    for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y):
+        mean, scale = X[train].mean(axis=0), X[train].std(axis=0)
+        scale[scale == 0] = 1
+        A, B = (X[train] - mean) / scale, (X[test] - mean) / scale
+        table = collect(len(train), y[train], n_constraints=auto_count(y[train]))
+        pairs, labels = table.pairs()
+        apart = np.any(A[pairs[:, 0]] != A[pairs[:, 1]], axis=1)  # metric-learn divides by zero
+        i, j = np.random.default_rng(0).integers(len(A), size=(2, 20_000))
+        bounds = np.percentile(np.sum((A[i] - A[j]) ** 2, axis=1)[i != j], [5, 95])
+        yield Task(A, y[train], pairs[apart], labels[apart], bounds, gamma), B, y[test]
+
+
+def environment(folder: Path) -> Path:
+    """Python of an environment with metric-learn, made if it is not there."""
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        print(f"making {folder} with {', '.join(REQUIREMENTS)}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+def run_peer(python: Path, name: str, task: Task) -> tuple[np.ndarray, float]:
+    with tempfile.TemporaryDirectory() as scratch:
+        source, target = Path(scratch, "task.npz"), Path(scratch, "answer.npz")
+        np.savez(source, **task._asdict())
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        env.pop("PYTHONPATH", None)
+        subprocess.run([python, "-c", PEER, name, source, target], check=True, env=env)
+        with np.load(target) as answer:
+            return answer["components"], float(answer["seconds"])
+
+
+def run_ours(estimator: Any, method: Method, task: Task) -> tuple[np.ndarray, float]:
+    with threadpool_limits(1):
+        start = time.process_time()
+        metric = method.fit(estimator, task)
+        return metric.components_, time.process_time() - start
+
+
+def accuracy(L: np.ndarray, task: Task, X: np.ndarray, y: np.ndarray) -> float:
+    return float(KNeighborsClassifier(5).fit(task.X @ L.T, task.y).score(X @ L.T, y))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--data", nargs="*", default=["sonar", "ionosphere", "balance", "segmentation"]
+    )
+    parser.add_argument("--only", nargs="*", default=list(METHODS), help="ITML LMNN")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--gamma", type=float, default=1.0, help="of ITML; metric-learn's default")
+    parser.add_argument("--venv", type=Path, default=HERE.parent / ".venv-metric-learn")
+    options = parser.parse_args()
+    python = environment(options.venv.absolute())
+    rivals = importlib.import_module("metricforest.rivals")
+    warnings.simplefilter("ignore")
+    print(
+        "| metric | data | objective: ours | metric-learn | 5-NN accuracy: ours | metric-learn "
+        "| seconds per fit: ours | metric-learn | times faster |\n|---|---|---|---|---|---|---|---|---|"
+    )
+    for name in options.only:
+        estimator = getattr(rivals, name, None)
+        if estimator is None:
+            print(f"metricforest.rivals has no {name}", file=sys.stderr)
+            continue
+        method = METHODS[name]
+        for data in options.data:
+            ours, theirs = [], []
+            for fold, (task, X, y) in enumerate(tasks(data, options.folds, options.gamma)):
+                if fold == 0:
+                    method.fit(estimator, task)  # compiles
+                for rows, (L, seconds) in (
+                    (ours, run_ours(estimator, method, task)),
+                    (theirs, run_peer(python, name, task)),
+                ):
+                    rows.append((method.objective(L.T @ L, task), accuracy(L, task, X, y), seconds))
+            (value, hits, seconds), (value_2, hits_2, seconds_2) = (
+                np.mean(rows, axis=0) for rows in (ours, theirs)
+            )
+            print(
+                f"| {name} | {data} | {value:.5g} | {value_2:.5g} | {hits:.3f} | {hits_2:.3f} "
+                f"| {seconds:.3g} | {seconds_2:.3g} | {seconds_2 / seconds:.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The Euclidean distance of standardised rows: what every learned metric has to beat."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..base import unchanged_on_failure
+from ..constraints import check_labels, check_pairs, check_triplets
+from .mapped import MappedMetric
+
+
+class Euclidean(MappedMetric):
+    """Euclidean distance of standardised rows.
+
+    It learns nothing but means and deviations. So that it can stand wherever a learned metric
+    stands, `fit` takes every kind of judgement, checks it and makes no use of it.
+
+    Parameters
+    ----------
+    standardize : bool, default=True
+        Bring every feature to zero mean and unit variance first.
+    n_jobs : int, default=None
+        Threads of the neighbour search.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features seen by `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where X had names.
+    mean_, scale_ : ndarray of shape (`n_features_in_`,)
+        What `standardize` subtracts and divides by; zeros and ones without it.
+
+    Examples
+    --------
+    >>> from metricforest.rivals import Euclidean
+    >>> metric = Euclidean().fit([[0.0, 10.0], [2.0, 10.0], [0.0, 30.0], [2.0, 30.0]])
+    >>> metric.pair_distance([[0.0, 10.0]], [[2.0, 30.0]]).round(3)
+    array([2.828])
+    """
+
+    def __init__(self, standardize: bool = True, n_jobs: int | None = None):
+        self.standardize = standardize
+        self.n_jobs = n_jobs
+
+    def _map(self, rows: np.ndarray) -> np.ndarray:
+        return rows
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_labels: ArrayLike | None = None,
+        triplets: ArrayLike | None = None,
+    ) -> Euclidean:
+        """Take means and deviations from the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y, pairs, pair_labels, triplets : default=None
+            Checked, not used.
+
+        Returns
+        -------
+        self : Euclidean
+        """
+        with unchanged_on_failure(self):
+            rows = self._standardised(X)
+            if y is not None:
+                check_labels(y, len(rows))
+            if pairs is not None:
+                check_pairs(pairs, pair_labels, len(rows))
+            if triplets is not None:
+                check_triplets(triplets, len(rows))
+            self._index(rows)
+        return self

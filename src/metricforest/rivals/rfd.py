@@ -1,0 +1,186 @@
+"""Random forest distance (Xiong, Johnson, Xu and Corso, KDD 2012).
+
+A forest learns to tell cannot-links from must-links by the features ``[|a - b|, (a + b) / 2]`` of a
+pair: how far apart its ends are, and where. The distance of two rows is the share of the vote for
+"cannot-link". scikit-learn grows and reads the trees; pairs are measured in blocks small enough to
+stay in the cache while every tree reads them, so memory does not grow with the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
+
+from ..base import check_choice, check_whole
+from .paired import PairMetric
+
+TREES = ("random-forest", "extra-trees")
+AUTO_SAMPLES = 50_000  # most pairs per tree with max_samples="auto"
+LARGEST = 1e15  # far outliers are cut there before they become float32
+BLOCK = 4096  # pairs measured at once
+
+
+class RandomForestDistance(PairMetric):
+    """Random forest distance: the vote of a forest on whether two rows are a cannot-link.
+
+    Distances are symmetric and lie in [0, 1]. A row need not be at distance 0 from itself or from an
+    equal row, and the triangle inequality does not hold. There is no map, so neighbours are found by
+    measuring every row.
+
+    Parameters
+    ----------
+    n_estimators : int, default=500
+        Number of trees.
+    trees : {"random-forest", "extra-trees"}, default="random-forest"
+        A random-forest classifier, or extremely randomised regression trees (with
+        ``max_features="log2"`` the choice of the authors' own program): quicker, often less exact.
+    max_features : int, float, "sqrt", "log2" or None, default="sqrt"
+        Features of a pair, of which there are two for every column, that a split may use.
+    min_samples_leaf : int, default=1
+        Fewest pairs in a leaf.
+    max_samples : "auto", int or None, default="auto"
+        Pairs drawn (with replacement) for each tree. "auto" draws as many as there are, at most
+        50,000: beyond that time and size of the model grow with the pairs. None sets no limit; with
+        extra-trees it uses every pair once.
+    n_constraints : "auto" or int, default="auto"
+        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on 30,000
+        in all, from 40,000 on 600,000; a third of them must-links.
+    standardize : bool, default=True
+        Bring every feature to zero mean and unit variance first. To trees it makes no difference but
+        the digits that float32 keeps.
+    n_jobs : int, default=None
+        Trees grown, and blocks of pairs measured, at once. None is 1 unless in a
+        `joblib.parallel_config`; -1 uses all cores. The result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the drawing of pairs and the trees.
+    verbose : int, default=0
+        1 shows how many trees are grown.
+
+    Attributes
+    ----------
+    forest_ : RandomForestClassifier or ExtraTreesRegressor
+        The forest over pair features.
+    n_features_in_ : int
+        Number of features seen by `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where X had names.
+    mean_, scale_ : ndarray of shape (`n_features_in_`,)
+        What `standardize` subtracts and divides by; zeros and ones without it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from metricforest.rivals import RandomForestDistance
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = RandomForestDistance(20, n_constraints=300, random_state=0).fit(X, y)
+    >>> near, far = metric.pair_distance(X[[0, 0]], X[[1, 100]])
+    >>> bool(near < far)
+    True
+    """
+
+    forest_: Any
+
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        trees: str = "random-forest",
+        max_features: int | float | str | None = "sqrt",
+        min_samples_leaf: int = 1,
+        max_samples: int | str | None = "auto",
+        n_constraints: int | str = "auto",
+        standardize: bool = True,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        self.n_estimators = n_estimators
+        self.trees = trees
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.max_samples = max_samples
+        self.n_constraints = n_constraints
+        self.standardize = standardize
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole(self, "n_estimators", 1)
+        check_choice(self, "trees", TREES)
+        check_whole(self, "min_samples_leaf", 1)
+        if self.max_samples is not None and self.max_samples != "auto":
+            check_whole(self, "max_samples", 1)
+
+    def _learn(self, rows, must, cannot, rng) -> None:
+        if not (len(must) and len(cannot)):
+            raise ValueError(
+                "RandomForestDistance tells must-links from cannot-links and needs both kinds: got "
+                f"{len(must)} must-links and {len(cannot)} cannot-links"
+            )
+        pairs = np.concatenate([must, cannot])
+        is_cannot = np.repeat([0, 1], [len(must), len(cannot)])
+        limit: Any = AUTO_SAMPLES if self.max_samples == "auto" else self.max_samples
+        most = len(pairs) if limit is None else int(limit)
+        capped = most < len(pairs)
+        settings: dict[str, Any] = {
+            "n_estimators": int(self.n_estimators),
+            "max_features": self.max_features,
+            "min_samples_leaf": int(self.min_samples_leaf),
+            "max_samples": most if capped else None,
+            "bootstrap": capped or self.trees == "random-forest",
+            "n_jobs": self.n_jobs,
+            "random_state": int(rng.integers(np.iinfo(np.int32).max)),
+            "verbose": self.verbose,
+        }
+        grower = RandomForestClassifier if self.trees == "random-forest" else ExtraTreesRegressor
+        data = as_float32(rows)
+        features = np.empty((len(pairs), 2 * data.shape[1]), np.float32)
+        for low in range(0, len(pairs), BLOCK):
+            i, j = pairs[low : low + BLOCK].T
+            features[low : low + BLOCK] = pair_features(data[i], data[j])
+        self.forest_ = grower(**settings).fit(features, is_cannot)
+
+    def _index(self, rows: np.ndarray) -> None:
+        self._rows = as_float32(rows)
+
+    def _prepare(self, X: np.ndarray) -> np.ndarray:
+        return as_float32((X - self.mean_) / self.scale_)
+
+    def _pair_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return self._measure(A, B, len(A), lambda k: (k, k))
+
+    def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        n, m = len(A), len(B)
+        return self._measure(A, B, n * m, lambda k: (k // m, k % m)).reshape(n, m)
+
+    def _measure(self, A: np.ndarray, B: np.ndarray, n_pairs: int, ends: Any) -> np.ndarray:
+        """Distances of rows i of A and j of B, where ``i, j = ends(k)`` for k below n_pairs."""
+        distance = np.zeros(n_pairs)
+        # Share of cannot-links in every node: a classifier's last class, a regressor's mean.
+        trees = [(tree, tree.tree_.value[:, 0, -1]) for tree in self.forest_.estimators_]
+
+        def measure(low: int) -> None:
+            votes = distance[low : low + BLOCK]
+            i, j = ends(np.arange(low, low + len(votes)))
+            features = pair_features(A[i], B[j])
+            for tree, share in trees:
+                votes += share[tree.apply(features, check_input=False)]
+            votes /= len(trees)
+
+        Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+            delayed(measure)(low) for low in range(0, n_pairs, BLOCK)
+        )
+        return distance
+
+
+def as_float32(rows: np.ndarray) -> np.ndarray:
+    return np.clip(rows, -LARGEST, LARGEST).astype(np.float32)
+
+
+def pair_features(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """[|a - b|, (a + b) / 2] row by row, float32 [m, 2d]."""
+    return np.concatenate([np.abs(A - B), (A + B) * np.float32(0.5)], axis=1)
