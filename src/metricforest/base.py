@@ -37,7 +37,16 @@ from . import calibration, storage
 from .constraints import check_pair_labels, check_pairs
 from .version import __version__
 
-METRICS = {"HierarchyForest": "hierarchy"}  # class: the module of this package that has it
+METRICS = {  # class: the module of this package that has it
+    "BoostMetric": "rivals.boostmetric",
+    "DCA": "rivals.dca",
+    "Euclidean": "rivals.euclidean",
+    "GBLMNN": "rivals.gblmnn",
+    "HierarchyForest": "hierarchy",
+    "ITML": "rivals.itml",
+    "LMNN": "rivals.lmnn",
+    "RandomForestDistance": "rivals.rfd",
+}
 FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 BLOCK = 1 << 22  # distances measured at once by a search that measures all of them
 

@@ -15,6 +15,8 @@ from joblib import Parallel, delayed
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
 from ..base import check_choice, check_whole
+from ..sklearn_trees import pack, unpack
+from ..storage import check_array
 from .paired import PairMetric
 
 TREES = ("random-forest", "extra-trees")
@@ -81,6 +83,7 @@ class RandomForestDistance(PairMetric):
     True
     """
 
+    bounded = True
     forest_: Any
 
     def __init__(
@@ -145,7 +148,22 @@ class RandomForestDistance(PairMetric):
         self.forest_ = grower(**settings).fit(features, is_cannot)
 
     def _index(self, rows: np.ndarray) -> None:
-        self._rows = as_float32(rows)
+        self._keep(as_float32(rows))
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "forest_": pack(self.forest_)}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        like = RandomForestClassifier if self.trees == "random-forest" else ExtraTreesRegressor
+        forest = unpack(state.pop("forest_"), like(n_jobs=self.n_jobs))
+        super()._restore(state)
+        self.forest_ = forest
+        d = self.n_features_in_
+        check_array(self.mean_, "mean_", np.float64, (d,))
+        check_array(self.scale_, "scale_", np.float64, (d,))
+        check_array(self._rows, "_rows", np.float32, (None, d))
+        if forest.n_features_in_ != 2 * d:
+            raise ValueError(f"the forest has {forest.n_features_in_} features, not {2 * d}")
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
         return as_float32((X - self.mean_) / self.scale_)
