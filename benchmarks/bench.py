@@ -116,7 +116,7 @@ def cifar(repeat: int) -> list[tuple]:
             rows.append(
                 (
                     "cifar10: size of the model",
-                    f"{f.features.shape[1] * f.features.itemsize + 4 * f.weights.shape[1]} bytes per "
+                    f"{f.gaps.shape[1] * f.gaps.itemsize + 4 * f.weights.shape[1]} bytes per "
                     f"split, {per_tree / 1e6:.2f} MB per tree, "
                     f"{500 * per_tree / 2**30:.2f} GiB for 500 trees",
                     "<= 1 GiB",

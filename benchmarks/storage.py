@@ -25,7 +25,7 @@ import numpy as np
 import metricforest
 from metricforest import HierarchyForest
 from metricforest.constraints import Constraints
-from metricforest.forest import LEAF, Forest, check, feature_dtype
+from metricforest.forest import LEAF, Forest, check, gap_dtype
 
 LOAD = """
 import json, sys, time
@@ -106,7 +106,7 @@ def random_forest(n_trees: int, n_points: int, min_size: int, d: int, d_k: int) 
         start=start,
         stop=stop,
         split=split,
-        features=np.sort(rng.integers(0, d, (S, d_k), feature_dtype(d)), axis=1),
+        gaps=rng.integers(0, d // d_k, (S, d_k), gap_dtype(d, d_k)),
         weights=rng.standard_normal((S, d_k + 1), np.float32),
         order=rng.permuted(order, axis=1, out=order),
     )

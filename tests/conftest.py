@@ -194,7 +194,7 @@ class Problem(NamedTuple):
 
 def split_features(forest: Forest, node: int) -> np.ndarray:
     """K of a node without the padding: ascending, so it ends where the numbers stop rising."""
-    K = forest.features[forest.split[node]].astype(int)
+    K = np.cumsum(forest.gaps[forest.split[node]], dtype=int)
     rising = np.flatnonzero(np.diff(K) <= 0)
     return K[: rising[0] + 1] if len(rising) else K
 

@@ -50,7 +50,7 @@ def size(forest: Forest, node: int) -> int:
 def project(forest: Forest, node: int, x: np.ndarray) -> float:
     """P_tl(x) = w_tl . [x^K_tl, 1], eq. 4 (E18)."""
     row = int(forest.split[node])
-    weights, features = forest.weights[row], forest.features[row]
+    weights, features = forest.weights[row], np.cumsum(forest.gaps[row], dtype=int)
     total = float(weights[-1])
     for weight, feature in zip(weights[:-1], features, strict=True):
         total += float(weight) * float(x[int(feature)])

@@ -61,7 +61,7 @@ def test_projections(learned):
     for node in np.flatnonzero(forest.left != LEAF)[:40]:
         row = forest.split[node]
         for x in rows[:5]:
-            found = distance.project(x, forest.features[row], forest.weights[row])
+            found = distance.project(x, forest.gaps[row], forest.weights[row])
             assert found == pytest.approx(naive.project(forest, node, x), abs=1e-6, rel=1e-9)
 
 

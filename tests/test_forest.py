@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metricforest import HierarchyForest
-from metricforest.forest import LEAF, Forest, check, feature_dtype, join
+from metricforest.forest import LEAF, Forest, check, gap_dtype, join
 
 
 def one_split(shift: int = 0) -> Forest:
@@ -19,7 +19,7 @@ def one_split(shift: int = 0) -> Forest:
         start=np.array([0, 0, 2], np.int32),
         stop=np.array([3, 2, 3], np.int32),
         split=np.array([0, LEAF, LEAF], np.int32),
-        features=np.array([[0, 1]], np.uint16),
+        gaps=np.array([[0, 1]], np.uint8),
         weights=np.array([[1.0, 2.0, -1.0]], np.float32),
         order=np.roll(np.array([[0, 1, 2]], np.int32), shift),
     )
@@ -36,7 +36,7 @@ def stump() -> Forest:
         start=np.array([0], np.int32),
         stop=np.array([3], np.int32),
         split=leaf,
-        features=np.empty((0, 2), np.uint16),
+        gaps=np.empty((0, 2), np.uint8),
         weights=np.empty((0, 3), np.float32),
         order=np.array([[0, 1, 2]], np.int32),
     )
@@ -63,7 +63,7 @@ def test_joining_is_associative():
 
 def test_nbytes_counts_every_array():
     forest = one_split()
-    assert forest.nbytes == 4 * (2 + 3 * 6 + 3) + 2 * 2 + 3 * 4
+    assert forest.nbytes == 4 * (2 + 3 * 6 + 3) + 2 * 1 + 3 * 4
 
 
 def test_pickled_forest_is_the_same(small_forest):
@@ -79,11 +79,11 @@ def test_pickled_forest_is_the_same(small_forest):
     [
         ("left", lambda a: a.astype(np.int64), "left is not int32"),
         ("order", lambda a: a.astype(np.int64), "root or order is not int32"),
-        ("features", lambda a: a.astype(np.int32), "features are not uint16"),
-        ("features", lambda a: a + np.uint16(1), "a feature is not below 2"),
+        ("gaps", lambda a: a.astype(np.int32), "gaps are not uint8"),
+        ("gaps", lambda a: a + np.uint16(1), "a feature is not below 2"),
         ("weights", lambda a: a.astype(float), "weights are not float32"),
         ("weights", lambda a: a[:, :2], r"weights are not \[S, d_k \+ 1\]"),
-        ("features", lambda a: a[:, :0], "d_k = 0 is not from 1 to 2"),
+        ("gaps", lambda a: a[:, :0], "d_k = 0 is not from 1 to 2"),
         ("weights", lambda a: None, "something is not an array"),
         ("order", lambda a: a[0, 0, ...], "an array has no length"),
         ("order", lambda a: a[0], r"order is not \[1, N\]"),
@@ -186,17 +186,37 @@ def test_check_sees_every_part_of_a_large_forest(small_forest, monkeypatch, size
         weights[at] = np.inf
         with pytest.raises(ValueError, match="a weight is not finite"):
             check(forest._replace(weights=weights), 5)
-        features = forest.features.copy()
-        features[at] = 5
+        gaps = forest.gaps.copy()
+        gaps[at] = 5
         with pytest.raises(ValueError, match="a feature is not below 5"):
-            check(forest._replace(features=features), 5)
+            check(forest._replace(gaps=gaps), 5)
 
 
 @pytest.mark.parametrize(
-    ("n_features", "expected"), [(3, np.uint16), (65_536, np.uint16), (65_537, np.uint32)]
+    ("n_features", "d_k", "expected"),
+    [
+        (3, 1, np.uint8),
+        (300, 100, np.uint8),
+        (255, 1, np.uint8),
+        (256, 1, np.uint16),
+        (65_536, 1, np.uint16),
+        (65_537, 1, np.uint32),
+    ],
 )
-def test_features_take_the_smallest_dtype_that_holds_them(n_features, expected):
-    assert feature_dtype(n_features) is expected
+def test_gaps_take_the_smallest_dtype_that_holds_them(n_features, d_k, expected):
+    assert gap_dtype(n_features, d_k) is expected
+
+
+@pytest.mark.parametrize("used", [[0, 1, 999], [999], [0, 254, 255, 510, 999], [3, 260, 520]])
+def test_far_features_are_reached_in_steps(used):
+    """746 of 1,000 features per split fit into bytes, yet only a few of them vary."""
+    X = np.zeros((40, 1000))
+    X[:, used] = np.random.default_rng(0).normal(size=(40, len(used)))
+    forest = HierarchyForest(2, max_features=746, random_state=0).fit(X).forest_
+    assert forest.gaps.dtype == np.uint8
+    check(forest, 1000)
+    for features, weights in zip(forest.features, forest.weights, strict=True):
+        assert features[weights[:-1] != 0].tolist() == used
 
 
 @pytest.mark.slow
@@ -205,8 +225,8 @@ def test_more_than_65536_features_are_routed_right():
     d = 65_540
     X = np.zeros((8, d))
     X[4:, -1] = 1.0
-    forest = HierarchyForest(n_estimators=2, max_features=None, random_state=0).fit(X)
-    assert forest.forest_.features.dtype == np.uint32
+    forest = HierarchyForest(n_estimators=2, max_features=3, random_state=0).fit(X)
+    assert forest.forest_.gaps.dtype == np.uint32
     check(forest.forest_, d)
     D = forest.pairwise_distances(X)
     assert D[0, 1] == 0

@@ -71,7 +71,7 @@ def test_features_vary_ascend_and_are_padded():
     forest, _ = tree(X, d_k=4, min_size=2)
     assert forest.n_splits > 10
     for row, weights in zip(forest.features, forest.weights, strict=True):
-        assert row.tolist() == [2, 5, 7, 0]
+        assert row.tolist() == [2, 5, 7, 7]
         assert weights[3] == 0
 
 

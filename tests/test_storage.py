@@ -673,8 +673,8 @@ def hostile_arrays(header: dict, arrays: bytes, rng: np.random.Generator):
             changes = [(int(rng.integers(n)), lambda v, w=w: v ^ w) for w in wrong]
         elif values.dtype.kind == "f":
             changes = [(i, lambda v, w=w: w) for i in (0, n - 1) for w in (np.nan, np.inf, -np.inf)]
-        elif short == "features":
-            changes = [(i, lambda v, w=w: w) for i in (0, n - 1) for w in (5, 60_000)]
+        elif short == "gaps":
+            changes = [(i, lambda v, w=w: w) for i in (0, n - 1) for w in (5, 255)]
         else:
             changes = [(i, lambda v, w=w: w) for i in (0, n - 1) for w in (60, -2, 127)]
         for at, change in changes:
@@ -772,7 +772,11 @@ def test_the_error_says_what_was_found(small_file, tmp_path, damage, match):
     ("part", "name", "match"),
     [
         ("params", "colour", r"written by metricforest 9\.7; this is .* does not know .* colour"),
-        ("class", "Warp", r"holds a 'Warp' written by metricforest 9\.7; .* knows HierarchyForest"),
+        (
+            "class",
+            "Warp",
+            r"holds a 'Warp' written by metricforest 9\.7; .* knows .*HierarchyForest",
+        ),
     ],
 )
 def test_a_file_of_a_newer_library_says_so(small_file, tmp_path, part, name, match):

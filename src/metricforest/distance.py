@@ -23,20 +23,25 @@ PAIR_BLOCK = 2048  # pairs per task
 
 
 @kernel
-def project(x, features, weights):
+def project(x, gaps, weights):
     """P(x), summed in float64 in one fixed order: its sign must not depend on who asks."""
-    d_k = features.size
+    d_k = gaps.size
     s0 = np.float64(weights[d_k])
     s1 = s2 = s3 = 0.0
-    k = 0
+    last = k = 0
     while k + 4 <= d_k:
-        s0 += np.float64(weights[k]) * np.float64(x[features[k]])
-        s1 += np.float64(weights[k + 1]) * np.float64(x[features[k + 1]])
-        s2 += np.float64(weights[k + 2]) * np.float64(x[features[k + 2]])
-        s3 += np.float64(weights[k + 3]) * np.float64(x[features[k + 3]])
+        f0 = last + np.int64(gaps[k])
+        f1 = f0 + np.int64(gaps[k + 1])
+        f2 = f1 + np.int64(gaps[k + 2])
+        last = f2 + np.int64(gaps[k + 3])
+        s0 += np.float64(weights[k]) * np.float64(x[f0])
+        s1 += np.float64(weights[k + 1]) * np.float64(x[f1])
+        s2 += np.float64(weights[k + 2]) * np.float64(x[f2])
+        s3 += np.float64(weights[k + 3]) * np.float64(x[last])
         k += 4
     while k < d_k:
-        s0 += np.float64(weights[k]) * np.float64(x[features[k]])
+        last += np.int64(gaps[k])
+        s0 += np.float64(weights[k]) * np.float64(x[last])
         k += 1
     return (s0 + s1) + (s2 + s3)
 
@@ -52,8 +57,8 @@ def tree_distance(forest, t, a, b, alpha, hard):
     node = forest.root[t]
     while forest.left[node] != LEAF:
         row = forest.split[node]
-        pa = project(a, forest.features[row], forest.weights[row])
-        pb = project(b, forest.features[row], forest.weights[row])
+        pa = project(a, forest.gaps[row], forest.weights[row])
+        pb = project(b, forest.gaps[row], forest.weights[row])
         if (pa > 0.0) != (pb > 0.0):
             height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
             return height if hard else height * abs(logistic(alpha * pa) - logistic(alpha * pb))
@@ -96,7 +101,7 @@ def sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch):
         a, b = first[node], 0
         for j in range(first[node], last[node]):
             i = order[j]
-            p = project(B[i], forest.features[row], forest.weights[row])
+            p = project(B[i], forest.gaps[row], forest.weights[row])
             by_row[depth[node], i] = logistic(alpha * p)
             if p > 0.0:
                 scratch[b] = i
@@ -126,7 +131,7 @@ def add_tree(forest, t, A, alpha, hard, order, first, last, certain, low, high, 
         row_out = out[i]
         while forest.left[node] != LEAF:
             row = forest.split[node]
-            p = project(A[i], forest.features[row], forest.weights[row])
+            p = project(A[i], forest.gaps[row], forest.weights[row])
             mine = logistic(alpha * p)
             height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
             ours, other = forest.left[node], forest.right[node]

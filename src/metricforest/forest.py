@@ -38,7 +38,7 @@ class Forest(NamedTuple):
     start: np.ndarray  # int32 [M]           node i of tree t holds order[t, start[i]:stop[i]]
     stop: np.ndarray  # int32 [M]
     split: np.ndarray  # int32 [M]           row of the two arrays below, LEAF at a leaf
-    features: np.ndarray  # uint16 or uint32 [S, d_k]  K_tl, ascending; padded with (0, weight 0)
+    gaps: np.ndarray  # uint8, 16 or 32 [S, d_k]  K_tl, ascending: each feature less the one before
     weights: np.ndarray  # float32 [S, d_k + 1]        w_tl, bias last
     order: np.ndarray  # int32 [T, N]        one permutation of the training points per tree
 
@@ -52,15 +52,26 @@ class Forest(NamedTuple):
 
     @property
     def n_splits(self) -> int:
-        return len(self.features)
+        return len(self.gaps)
+
+    @property
+    def features(self) -> np.ndarray:
+        """K_tl as numbers of features, int64 [S, d_k]. One without a weight is not among them."""
+        return np.cumsum(self.gaps, axis=1, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self)
 
 
-def feature_dtype(n_features: int) -> type:
-    """The dtype of `Forest.features`: two bytes while they suffice, since they are half the model."""
+def gap_dtype(n_features: int, d_k: int) -> type:
+    """The dtype of `Forest.gaps`: one byte each where d_k ascending features cannot lie farther apart.
+
+    A split with fewer features than d_k has entries to spare: gaps that do not fit are gone in
+    steps of weight 0, and what is left over at the end stays on the spot with weight 0.
+    """
+    if n_features - d_k <= 254:
+        return np.uint8
     return np.uint16 if n_features <= 1 << 16 else np.uint32
 
 
@@ -88,7 +99,7 @@ def join(forests: Sequence[Forest]) -> Forest:
         start=joined("start"),
         stop=joined("stop"),
         split=shifted("split", split_shift),
-        features=joined("features"),
+        gaps=joined("gaps"),
         weights=joined("weights"),
         order=joined("order"),
     )
@@ -118,10 +129,10 @@ def check(forest: Forest, n_features: int) -> None:
     demand(f.order.ndim == 2 and f.root.ndim == 1, f"order is not [{T}, N]")
     N = f.n_points
     demand(len(f.order) == T >= 1 <= N, f"order is not [{T}, N]")
-    demand(f.features.dtype in (np.uint16, np.uint32), "features are not uint16 or uint32")
+    demand(f.gaps.dtype in (np.uint8, np.uint16, np.uint32), "gaps are not uint8, 16 or 32")
     demand(f.weights.dtype == np.float32, "weights are not float32")
-    demand(f.features.ndim == 2, "features are not [S, d_k]")
-    d_k = f.features.shape[1]
+    demand(f.gaps.ndim == 2, "gaps are not [S, d_k]")
+    d_k = f.gaps.shape[1]
     demand(1 <= d_k <= n_features, f"d_k = {d_k} is not from 1 to {n_features}")
     demand(f.weights.shape == (S, d_k + 1), "weights are not [S, d_k + 1]")
     demand(f.root[0] == 0 and f.root[-1] == M, "root is off")
@@ -171,7 +182,8 @@ def check(forest: Forest, n_features: int) -> None:
 
     step = max(1, CHECKED // (d_k + 1))
     for low in range(0, S, step):
-        demand(f.features[low : low + step] < n_features, f"a feature is not below {n_features}")
+        last = f.gaps[low : low + step].sum(axis=1, dtype=np.int64)
+        demand(last < n_features, f"a feature is not below {n_features}")
         demand(np.isfinite(f.weights[low : low + step]), "a weight is not finite")
     step = max(1, CHECKED // N)
     for low in range(0, T, step):

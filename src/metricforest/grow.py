@@ -19,7 +19,7 @@ import numpy as np
 from .compiled import kernel
 from .convex import Rows, project_all
 from .distance import project
-from .forest import LEAF, Forest, feature_dtype
+from .forest import LEAF, Forest, gap_dtype
 from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
 from .ranking import median_cut
 from .ssmmc import (
@@ -34,6 +34,7 @@ from .ssmmc import (
     thin_out,
 )
 
+GAP_8, GAP_16, GAP_32 = (1 << 8) - 1, (1 << 16) - 1, (1 << 32) - 1  # longest steps, by width
 JITTER = 0.5  # random part of the start, in units of it, where every split may use every feature
 REDRAWS = 3  # feature subsets tried before a node that will not split becomes a leaf
 
@@ -138,29 +139,36 @@ def take_rows(X, points, K):
 
 
 @kernel
-def store(w, mean, weights):
+def store(w, mean, K, gaps, weights):
     """Round w to the stored float32 and take the centring back out of the bias."""
-    d = mean.size
-    bias = w[d]
-    for k in range(d):
-        weights[k] = w[k]
-        bias -= np.float64(weights[k]) * mean[k]
-    for k in range(d, weights.size - 1):
-        weights[k] = 0.0
-    weights[weights.size - 1] = bias
+    d_k = gaps.size
+    longest = GAP_8 if gaps.itemsize == 1 else (GAP_16 if gaps.itemsize == 2 else GAP_32)
+    bias = w[K.size]
+    last = slot = 0
+    for k in range(K.size):
+        while K[k] - last > longest:  # there is room: see forest.gap_dtype
+            gaps[slot] = longest
+            weights[slot] = 0.0
+            last += longest
+            slot += 1
+        gaps[slot] = K[k] - last
+        weights[slot] = w[k]
+        bias -= np.float64(weights[slot]) * mean[k]
+        last = K[k]
+        slot += 1
+    while slot < d_k:
+        gaps[slot] = 0
+        weights[slot] = 0.0
+        slot += 1
+    weights[d_k] = bias
 
 
 @kernel
-def send(X, points, K, weights, side):
+def send(X, points, gaps, weights, side):
     """side[i] = whether point i goes right; returns how many do."""
     right = 0
-    d = K.size
-    w = np.empty(d + 1, np.float32)
-    for k in range(d):
-        w[k] = weights[k]
-    w[d] = weights[weights.size - 1]
     for i in range(points.size):
-        side[i] = project(X[points[i]], K, w) > 0.0
+        side[i] = project(X[points[i]], gaps, weights) > 0.0
         right += side[i]
     return right
 
@@ -205,8 +213,10 @@ def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stat
 
 
 @kernel
-def split_node(X, points, K, members, kind, state, settings, subgradient, weights, side, stats):
-    """Find a plane that cuts the node in two; fills `weights` and `side`, returns the number right.
+def split_node(
+    X, points, K, members, kind, state, settings, subgradient, gaps, weights, side, stats
+):
+    """Find a plane that cuts the node in two; fills the last four, returns the number right.
 
     The ladder: the solver's own plane; the same direction at its best threshold; the unsupervised
     plane; the median of a random direction. 0 if none parts the points on these features.
@@ -260,8 +270,8 @@ def split_node(X, points, K, members, kind, state, settings, subgradient, weight
                 )
                 stats[N_UNSUPERVISED] += 1
                 stats[PASSES_UNSUPERVISED] += passes + 2 * AXIS_ITERATIONS + 2
-        store(w, mean, weights)
-        right = send(X, points, K, weights, side)
+        store(w, mean, K, gaps, weights)
+        right = send(X, points, gaps, weights, side)
         if 0 < right < n:
             stats[RESCUED] += rung > 0
             return right
@@ -279,7 +289,7 @@ def resized(array, size):
 
 
 @kernel
-def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
+def grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
     """One tree. `members` int32 [L, 3] (rows of X, -1 pads a pair) and `kind` int8 [L], kinds sorted.
 
     Returns the arrays of a `Forest` of one tree (without `root`) and the statistics of its splits.
@@ -304,7 +314,7 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
     stats = np.zeros(N_STATS)
 
     links = np.empty((2 * N, 6), np.int32)  # left, right, parent, start, stop, split
-    features = np.empty((64, d_k), feature_like.dtype)
+    gaps = np.empty((64, d_k), gap_like.dtype)
     weights = np.empty((64, d_k + 1), np.float32)
     n_nodes = n_splits = 0
     stack = np.empty((N + 1, 6), np.int64)
@@ -348,8 +358,8 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
             local_kind[j] = MUST
             local[j, 0], local[j, 1], local[j, 2] = local[n_rows + j, 0], local[n_rows + j, 1], -1
 
-        if n_splits == len(features):
-            features = resized(features, 2 * n_splits)
+        if n_splits == len(gaps):
+            gaps = resized(gaps, 2 * n_splits)
             weights = resized(weights, 2 * n_splits)
         right = 0
         for _attempt in range(REDRAWS + 1):
@@ -365,6 +375,7 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
                 state,
                 settings,
                 subgradient,
+                gaps[n_splits],
                 weights[n_splits],
                 side,
                 stats,
@@ -373,8 +384,6 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
                 break
         if right == 0:
             continue
-        for k in range(d_k):
-            features[n_splits, k] = K[k] if k < K.size else 0
         links[node, 5] = n_splits
         n_splits += 1
 
@@ -416,7 +425,7 @@ def grow_tree(X, members, kind, seed, settings, subgradient, feature_like):
             depth += 1
     return (
         resized(links, n_nodes),
-        resized(features, n_splits),
+        resized(gaps, n_splits),
         resized(weights, n_splits),
         order,
         stats,
@@ -432,15 +441,13 @@ def read_only(array):
 
 def tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np.ndarray]:
     """Grow one tree: (a forest of it alone, statistics)."""
-    like = np.empty(0, feature_dtype(X.shape[1]))
+    like = np.empty(0, gap_dtype(X.shape[1], settings.d_k))
     X, members, kind = (read_only(array) for array in (X, members, kind))
-    links, features, weights, order, stats = grow_tree(
+    links, gaps, weights, order, stats = grow_tree(
         X, members, kind, np.uint64(seed), settings, subgradient, like
     )
     columns = np.ascontiguousarray(links.T)
     left, right, parent, start, stop, split = columns
     root = np.array([0, len(links)], np.int32)
-    forest = Forest(
-        root, left, right, parent, start, stop, split, features, weights, order[np.newaxis]
-    )
+    forest = Forest(root, left, right, parent, start, stop, split, gaps, weights, order[np.newaxis])
     return forest, stats
