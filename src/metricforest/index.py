@@ -269,24 +269,24 @@ def count_levels(forest, level):
 
 
 @kernel
-def trace_row(forest, level, x, alpha, leaf, certain):
-    """Leaf of x in every tree, and s at every split on the way."""
-    for t in range(forest.root.size - 1):
-        node = forest.root[t]
-        k = level[t]
-        while forest.left[node] != LEAF:
-            row = forest.split[node]
-            p = project(x, forest.features[row], forest.weights[row])
-            certain[k] = sigmoid(p, alpha)
-            k += 1
-            node = forest.right[node] if p > 0.0 else forest.left[node]
-        leaf[t] = node
+def trace_tree(forest, t, x, alpha, certain):
+    """Leaf of x in tree t; certain gets s at every split on the way."""
+    node = forest.root[t]
+    k = 0
+    while forest.left[node] != LEAF:
+        row = forest.split[node]
+        p = project(x, forest.features[row], forest.weights[row])
+        certain[k] = sigmoid(p, alpha)
+        k += 1
+        node = forest.right[node] if p > 0.0 else forest.left[node]
+    return node
 
 
 @kernel
 def trace(forest, level, rows, alpha, low, high, leaf, certain):
-    for i in range(low, high):
-        trace_row(forest, level, rows[i], alpha, leaf[i], certain[i])
+    for t in range(forest.root.size - 1):
+        for i in range(low, high):
+            leaf[i, t] = trace_tree(forest, t, rows[i], alpha, certain[i, level[t] :])
 
 
 @kernel

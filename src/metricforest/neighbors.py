@@ -28,10 +28,10 @@ import numpy as np
 from .compiled import kernel
 from .distance import blocks, in_parallel, parted, project, sigmoid
 from .forest import LEAF, Forest
-from .index import Index, fill, trace_row
+from .index import Index, fill, trace_tree
 
 LANES = 32  # queries that go through a tree together
-TASK = 256  # queries per task
+TASK = 256  # queries whose candidates are measured tree by tree
 TINY = 1e-30  # beyond what float32 numbers too small to be normal lose
 SCRATCH = 1 << 24  # sums held at once where s is not kept but made tree by tree
 
@@ -44,13 +44,25 @@ class Queries(NamedTuple):
     turn: np.ndarray  # int64 [q]
 
 
-def queries_of(forest: Forest, rows: np.ndarray, own: np.ndarray | None = None) -> Queries:
-    """Rows to ask for, in an order that brings similar ones together."""
-    if own is None:
+def queries_of(forest: Forest, index: Index, rows: np.ndarray | None) -> Queries:
+    """Rows to ask for, in an order that brings similar ones together.
+
+    None asks for all points of the index by ascending id.
+    """
+    if rows is None:
+        n = len(index.ids)
+        own = np.concatenate([np.flatnonzero(~index.dead), n + np.arange(len(index.new_ids))])
+        own = own[np.argsort(np.concatenate([index.ids, index.new_ids])[own])]
+        rows = index.rows
+        if len(own) != n or len(index.new_ids):
+            rows = np.concatenate([rows, index.new_rows])[own]
+    else:
         own = np.full(len(rows), -1)
+    rows = rows.view()
+    rows.flags.writeable = False
     leaf = np.empty(len(rows), np.int32)
     first_leaf(forest, rows, leaf)
-    return Queries(rows, own.astype(np.int64), np.argsort(leaf, kind="stable"))
+    return Queries(rows, own, np.argsort(leaf, kind="stable"))
 
 
 def nearest(
@@ -91,12 +103,14 @@ def within(
     together = scanned_together(index, hard)
 
     def answer(low: int, high: int) -> None:
-        first, count, far, who = within_exact(forest, index, queries, hard, low, high, radius)
+        first, count, far, who = within_exact(
+            forest, index, queries, hard, together, low, high, radius
+        )
         for q, start, size in zip(queries.turn[low:high], first, count, strict=True):
             distance[q] = far[start : start + size].copy()
             ids[q] = who[start : start + size].copy()
 
-    in_parallel(n_threads, ((answer, *ends) for ends in blocks(n, n_threads, together)))
+    in_parallel(n_threads, ((answer, *ends) for ends in blocks(n, n_threads, max(TASK, together))))
     return distance, ids
 
 
@@ -123,32 +137,28 @@ def first_leaf(forest, rows, leaf):
 
 
 @kernel
-def find_paths(forest, index, queries, q, leaf, certain):
-    """Leaf of query q in every tree, and s at every split on the way."""
-    i = queries.own[q]
-    if i < 0 or i >= index.ids.size or index.certain.size == 0:
-        trace_row(forest, index.level, queries.rows[q], index.alpha[0], leaf, certain)
-        return
-    for t in range(forest.root.size - 1):
-        node = forest.root[t]
-        j = index.place[t, i]
-        k = index.level[t]
-        while forest.left[node] != LEAF:
-            certain[k] = index.certain[index.base[node] + j]
-            k += 1
-            right = forest.right[node]
-            node = right if j >= index.start[right] else forest.left[node]
-        leaf[t] = node
-
-
-@kernel
 def paths_of(forest, index, queries, low, high):
     """(leaf, s) of the queries turn[low:high], as `Index.new_leaf` and `Index.new_certain`."""
     T = forest.root.size - 1
     leaf = np.empty((high - low, T), np.int32)
     certain = np.zeros((high - low, index.level[T]), np.float32)
-    for a in range(high - low):
-        find_paths(forest, index, queries, queries.turn[low + a], leaf[a], certain[a])
+    for t in range(T):
+        for a in range(high - low):
+            q = queries.turn[low + a]
+            i = queries.own[q]
+            if i < 0 or i >= index.ids.size or index.certain.size == 0:
+                x, alpha = queries.rows[q], index.alpha[0]
+                leaf[a, t] = trace_tree(forest, t, x, alpha, certain[a, index.level[t] :])
+                continue
+            node = forest.root[t]
+            j = index.place[t, i]
+            k = index.level[t]
+            while forest.left[node] != LEAF:
+                certain[a, k] = index.certain[index.base[node] + j]
+                k += 1
+                right = forest.right[node]
+                node = right if j >= index.start[right] else forest.left[node]
+            leaf[a, t] = node
     return leaf, certain
 
 
@@ -253,48 +263,70 @@ def sort_heap(size, far, who):
 # ---------------------------------------------------------------------------- measuring candidates
 
 
+class Steps(NamedTuple):
+    """A query's path through one tree, root first; the last step, its leaf, has height 0."""
+
+    node: np.ndarray  # int32
+    height: np.ndarray  # float64
+    s: np.ndarray  # float64
+    base: np.ndarray  # int64
+
+
 @kernel
-def measure_tree(forest, index, t, leaf, mine, hard, slots, place, depth, nodes, total):
-    """total += H_t of one query to the points slots."""
-    deepest = path_to(forest, t, leaf, nodes)
-    level = index.level[t]
+def measure_tree(forest, index, t, leaf, mine, hard, slots, place, depth, path, total):
+    """total += H_t of one query to the points slots; mine is its s in this tree."""
+    deepest = path_to(forest, t, leaf, path.node)
+    if deepest == 0:
+        return
     for c in range(slots.size):
         place[c] = index.place[t, slots[c]]
         depth[c] = 0
-    for k in range(1, deepest + 1):
-        low, high = index.start[nodes[k]], index.stop[nodes[k]]
+    for k in range(deepest):
+        path.height[k] = height(forest, path.node[k])
+        path.s[k] = mine[k]
+        path.base[k] = index.base[path.node[k]]
+        low, high = index.start[path.node[k + 1]], index.stop[path.node[k + 1]]
         for c in range(slots.size):
             depth[c] += (place[c] >= low) & (place[c] < high)
-    for c in range(slots.size):
-        k = depth[c]
-        if k < deepest:
-            node = nodes[k]
-            if hard:
-                p = 1.0
-            elif index.certain.size > 0:
-                p = parted(mine[level + k], index.certain[index.base[node] + place[c]])
-            else:
-                row = forest.split[node]
-                theirs = project(index.rows[slots[c]], forest.features[row], forest.weights[row])
-                p = parted(mine[level + k], sigmoid(theirs, index.alpha[0]))
-            total[c] += height(forest, node) * p
+    path.height[deepest] = path.s[deepest] = 0.0
+    path.base[deepest] = path.base[deepest - 1]
+    if hard:
+        for c in range(slots.size):
+            total[c] += path.height[depth[c]]
+    elif index.certain.size > 0:
+        for c in range(slots.size):
+            k = depth[c]
+            theirs = np.float64(index.certain[path.base[k] + place[c]])
+            total[c] += path.height[k] * abs(path.s[k] - theirs)
+    else:
+        for c in range(slots.size):
+            k = depth[c]
+            if k < deepest:
+                row = forest.split[path.node[k]]
+                p = project(index.rows[slots[c]], forest.features[row], forest.weights[row])
+                theirs = np.float64(sigmoid(p, index.alpha[0]))
+                total[c] += path.height[k] * abs(path.s[k] - theirs)
 
 
 @kernel
-def measure(forest, index, hard, leaf, mine, slots, count, total):
-    """total[a, c] = T times the distance of query a to its c-th candidate."""
-    n = index.ids.size
+def measure(forest, index, hard, leaf, mine, slots, count):
+    """T times the distance of query a to its c-th candidate, as [a, c]."""
+    n, longest = index.ids.size, longest_path(index)
+    total = np.empty((len(leaf), n))  # memory is only touched as far as it is filled
     place, depth = np.empty(n, np.int32), np.empty(n, np.int32)
-    nodes = np.empty(longest_path(index), np.int32)
+    path = Steps(
+        np.empty(longest, np.int32), np.empty(longest), np.empty(longest), np.empty(longest, np.int64)
+    )
     for a in range(len(leaf)):
         for c in range(count[a]):
             total[a, c] = 0.0
     for t in range(forest.root.size - 1):
         for a in range(len(leaf)):
             measure_tree(
-                forest, index, t, leaf[a, t], mine[a], hard, slots[a, : count[a]], place, depth,
-                nodes, total[a],
+                forest, index, t, leaf[a, t], mine[a, index.level[t] :], hard,
+                slots[a, : count[a]], place, depth, path, total[a],
             )  # fmt: skip
+    return total
 
 
 @kernel
@@ -313,6 +345,27 @@ def select(forest, index, hard, leaf, mine, own, slots, total, radius, far, who)
                 size = keep(d, index.new_ids[a], size, far, who)
     sort_heap(size, far, who)
     return size
+
+
+@kernel
+def own_slots(queries, low, high):
+    """Slots of the queries turn[low:high] themselves."""
+    own = np.empty(high - low, np.int64)
+    for a in range(high - low):
+        own[a] = queries.own[queries.turn[low + a]]
+    return own
+
+
+@kernel
+def select_nearest(forest, index, queries, hard, low, leaf, mine, slots, count, distance, ids):
+    """Fill the rows of the answer from the candidates of the queries turn[low:...]."""
+    exact = measure(forest, index, hard, leaf, mine, slots, count)
+    for a in range(len(leaf)):
+        q = queries.turn[low + a]
+        select(
+            forest, index, hard, leaf[a], mine[a], queries.own[q], slots[a, : count[a]], exact[a],
+            np.inf, distance[q], ids[q],
+        )  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------- exact
@@ -441,69 +494,53 @@ def limit_to_nearest(forest, index, total, own, k, limit):
 
 
 @kernel
-def own_slots(queries, low, high):
-    own = np.empty(high - low, np.int64)
-    for a in range(high - low):
-        own[a] = queries.own[queries.turn[low + a]]
-    return own
-
-
-@kernel
 def nearest_exact(forest, index, queries, hard, together, low, high, distance, ids):
     """Fill the rows turn[low:high] of the answer."""
-    n = index.ids.size
+    leaf, mine = paths_of(forest, index, queries, low, high)
+    slots = np.empty((high - low, index.ids.size), np.int32)
+    count = np.empty(high - low, np.int64)
     limit = np.empty(LANES)
-    slots = np.empty((LANES, n), np.int32)  # memory is only touched as far as it is filled
-    exact = np.empty((LANES, n))
-    count = np.empty(LANES, np.int64)
-    for start in range(low, high, together):
-        leaf, mine = paths_of(forest, index, queries, start, min(start + together, high))
-        total = scan(forest, index, hard, leaf, mine)
+    for start in range(0, high - low, together):
+        stop = min(start + together, high - low)
+        total = scan(forest, index, hard, leaf[start:stop], mine[start:stop])
         for b in range(len(total)):
-            first, last = b * LANES, min((b + 1) * LANES, len(leaf))
-            own = own_slots(queries, start + first, start + last)
+            lanes = slice(start + b * LANES, min(start + (b + 1) * LANES, stop))
+            own = own_slots(queries, low + lanes.start, low + lanes.stop)
             limit_to_nearest(forest, index, total[b], own, distance.shape[1], limit)
-            shortlist(index, total[b], own, limit, slots, count)
-            measure(forest, index, hard, leaf[first:last], mine[first:last], slots, count, exact)
-            for a in range(own.size):
-                q = queries.turn[start + first + a]
-                select(
-                    forest, index, hard, leaf[first + a], mine[first + a], own[a],
-                    slots[a, : count[a]], exact[a], np.inf, distance[q], ids[q],
-                )  # fmt: skip
+            shortlist(index, total[b], own, limit, slots[lanes], count[lanes])
+    select_nearest(forest, index, queries, hard, low, leaf, mine, slots, count, distance, ids)
 
 
 @kernel
-def within_exact(forest, index, queries, hard, low, high, radius):
-    """(first, count, distance, ids): those of query turn[low + a] are first[a]:first[a] + count[a]."""
+def within_exact(forest, index, queries, hard, together, low, high, radius):
+    """(first, count, distance, ids): query turn[low + a] has first[a]:first[a] + count[a]."""
     n, m, T = index.ids.size, index.new_ids.size, forest.root.size - 1
+    leaf, mine = paths_of(forest, index, queries, low, high)
     slots = np.empty((high - low, n), np.int32)
-    exact = np.empty((LANES, n))
     count = np.empty(high - low, np.int64)
     limit = np.empty(LANES)
     for a in range(LANES):
         limit[a] = radius * T * slack(forest) + TINY
-    leaf, mine = paths_of(forest, index, queries, low, high)
+    for start in range(0, high - low, together):
+        stop = min(start + together, high - low)
+        total = scan(forest, index, hard, leaf[start:stop], mine[start:stop])
+        for b in range(len(total)):
+            lanes = slice(start + b * LANES, min(start + (b + 1) * LANES, stop))
+            own = own_slots(queries, low + lanes.start, low + lanes.stop)
+            shortlist(index, total[b], own, limit, slots[lanes], count[lanes])
+    exact = measure(forest, index, hard, leaf, mine, slots, count)
     own = own_slots(queries, low, high)
-    total = scan(forest, index, hard, leaf, mine)
     first = np.zeros(high - low, np.int64)
-    size = 0
-    for b in range(len(total)):
-        lanes = slice(b * LANES, min((b + 1) * LANES, high - low))
-        shortlist(index, total[b], own[lanes], limit, slots[lanes], count[lanes])
-    for a in range(high - low):
-        first[a] = size
-        size += count[a] + m
+    for a in range(1, high - low):
+        first[a] = first[a - 1] + count[a - 1] + m
+    size = first[-1] + count[-1] + m
     distance, ids = np.empty(size), np.empty(size, np.int64)
-    for b in range(len(total)):
-        lanes = slice(b * LANES, min((b + 1) * LANES, high - low))
-        measure(forest, index, hard, leaf[lanes], mine[lanes], slots[lanes], count[lanes], exact)
-        for a in range(lanes.start, lanes.stop):
-            here = slice(first[a], first[a] + count[a] + m)
-            count[a] = select(
-                forest, index, hard, leaf[a], mine[a], own[a], slots[a, : count[a]],
-                exact[a - lanes.start], radius, distance[here], ids[here],
-            )  # fmt: skip
+    for a in range(high - low):
+        here = slice(first[a], first[a] + count[a] + m)
+        count[a] = select(
+            forest, index, hard, leaf[a], mine[a], own[a], slots[a, : count[a]], exact[a], radius,
+            distance[here], ids[here],
+        )  # fmt: skip
     return first, count, distance, ids
 
 
@@ -534,7 +571,7 @@ def fingerprint(x, seed):
     return state
 
 
-class Found(NamedTuple):
+class Met(NamedTuple):
     """Who was met before, for one query and one tree of it."""
 
     seen: np.ndarray  # int64 [n]    == stamp where a point is a candidate already
@@ -542,7 +579,7 @@ class Found(NamedTuple):
 
 
 @kernel
-def gather_tree(forest, index, t, leaf, own, quota, state, found, stamp, tick, slots, count):
+def gather_tree(forest, index, t, leaf, own, quota, state, met, stamp, tick, slots, count):
     """Add the candidates of tree t, `quota` of them where there are so many; returns the count."""
     need = quota
     node = leaf
@@ -557,7 +594,7 @@ def gather_tree(forest, index, t, leaf, own, quota, state, found, stamp, tick, s
             if at_random:
                 state, r = draw(state, high - low)
                 i = index.order[t, low + r]
-                take = found.drawn[i] != tick and not index.dead[i] and i != own
+                take = met.drawn[i] != tick and not index.dead[i] and i != own
             else:
                 # One pass: a point is taken with the chance (still wanted) / (still to come).
                 i = index.order[t, j]
@@ -570,9 +607,9 @@ def gather_tree(forest, index, t, leaf, own, quota, state, found, stamp, tick, s
                     there -= 1
             if take:
                 need -= 1
-                found.drawn[i] = tick
-                if found.seen[i] != stamp:
-                    found.seen[i] = stamp
+                met.drawn[i] = tick
+                if met.seen[i] != stamp:
+                    met.seen[i] = stamp
                     slots[count] = i
                     count += 1
         above = forest.parent[node]
@@ -588,37 +625,28 @@ def nearest_found(forest, index, queries, hard, quota, seed, low, high, distance
     """Fill the rows turn[low:high] of the answer with the nearest of the candidates."""
     T = forest.root.size - 1
     n, m = index.ids.size, index.new_ids.size
-    k = distance.shape[1]
-    found = Found(np.zeros(n, np.int64), np.zeros(n, np.int64))
-    slots = np.empty((LANES, n), np.int32)  # memory is only touched as far as it is filled
-    exact = np.empty((LANES, n))
-    count = np.empty(LANES, np.int64)
+    leaf, mine = paths_of(forest, index, queries, low, high)
+    own = own_slots(queries, low, high)
+    slots = np.empty((high - low, n), np.int32)  # memory is only touched as far as it is filled
+    count = np.empty(high - low, np.int64)
+    met = Met(np.zeros(n, np.int64), np.zeros(n, np.int64))
     tick = 0
-    for start in range(low, high, LANES):
-        stop = min(start + LANES, high)
-        leaf, mine = paths_of(forest, index, queries, start, stop)
-        own = own_slots(queries, start, stop)
-        for a in range(stop - start):
-            stream = fingerprint(queries.rows[queries.turn[start + a]], seed)
-            merged = own[a] if own[a] < n else -1
-            beside = m - (own[a] >= n)
-            size = 0
-            wanted = quota
-            while True:
-                for t in range(T):
-                    tick += 1
-                    size = gather_tree(
-                        forest, index, t, leaf[a, t], merged, wanted,
-                        scramble(stream ^ np.uint64(t)), found, start + a + 1, tick, slots[a], size,
-                    )  # fmt: skip
-                if size + beside >= k or wanted >= n:
-                    break
-                wanted = min(2 * wanted, n)  # climb on
-            count[a] = size
-        measure(forest, index, hard, leaf, mine, slots, count, exact)
-        for a in range(stop - start):
-            q = queries.turn[start + a]
-            select(
-                forest, index, hard, leaf[a], mine[a], own[a], slots[a, : count[a]], exact[a],
-                np.inf, distance[q], ids[q],
-            )  # fmt: skip
+    for a in range(high - low):
+        stream = fingerprint(queries.rows[queries.turn[low + a]], seed)
+        merged = own[a] if own[a] < n else -1
+        beside = m - (own[a] >= n)
+        size = 0
+        wanted = quota
+        while True:
+            for t in range(T):
+                tick += 1
+                state = scramble(stream ^ np.uint64(t))
+                size = gather_tree(
+                    forest, index, t, leaf[a, t], merged, wanted, state, met, a + 1, tick,
+                    slots[a], size,
+                )  # fmt: skip
+            if size + beside >= distance.shape[1] or wanted >= n:
+                break
+            wanted = min(2 * wanted, n)  # climb on
+        count[a] = size
+    select_nearest(forest, index, queries, hard, low, leaf, mine, slots, count, distance, ids)
