@@ -94,6 +94,15 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         rows: Any = validate_data(self, X, reset=False, dtype=np.float64)
         return self._prepare(rows)
 
+    def _check_row_pairs(self, A: Any, B: Any) -> tuple[np.ndarray, np.ndarray]:
+        rows_a, rows_b = self._check_rows(A), self._check_rows(B)
+        if len(rows_a) != len(rows_b):
+            raise ValueError(
+                f"pair_distance goes row by row: A has {len(rows_a)} rows, B has {len(rows_b)}. "
+                "For all pairs use pairwise_distances"
+            )
+        return rows_a, rows_b
+
     def pair_distance(self, A: ArrayLike, B: ArrayLike) -> np.ndarray:
         """Distance of each row of `A` to the same row of `B`.
 
@@ -105,13 +114,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         -------
         distance : ndarray of shape (n,)
         """
-        rows_a, rows_b = self._check_rows(A), self._check_rows(B)
-        if len(rows_a) != len(rows_b):
-            raise ValueError(
-                f"pair_distance goes row by row: A has {len(rows_a)} rows, B has {len(rows_b)}. "
-                "For all pairs use pairwise_distances"
-            )
-        return self._pair_distance(rows_a, rows_b)
+        return self._pair_distance(*self._check_row_pairs(A, B))
 
     def pair_score(self, A: ArrayLike, B: ArrayLike) -> np.ndarray:
         """Similarity of each row of `A` to the same row of `B`: minus the distance."""
@@ -320,11 +323,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         index : ndarray of shape (n,) of arrays
         """
         queries = self._queries(X)
-        if isinstance(radius, bool) or not isinstance(radius, Real):
-            raise TypeError(f"radius must be a number, got {radius!r}")
-        if not radius >= 0.0:
-            raise ValueError(f"radius must be at least 0, got {radius}")
-        distance, index = self._within(queries, float(radius))
+        distance, index = self._within(queries, check_radius(radius))
         return (distance, index) if return_distance else index
 
     def kneighbors_graph(
@@ -344,13 +343,9 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         graph : csr_matrix of shape (n, n_samples_fit)
             Entries of a row come nearest first.
         """
-        if mode not in ("connectivity", "distance"):
-            raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}")
+        check_mode(mode)
         distance, index = self.kneighbors(X, n_neighbors)
-        n, k = index.shape
-        values = distance.ravel() if mode == "distance" else np.ones(n * k)
-        start = np.arange(0, n * k + 1, k)
-        return sp.csr_matrix((values, index.ravel(), start), shape=(n, self._n_indexed()))
+        return graph(distance, index, self._n_indexed(), mode)
 
     def _queries(self, X: ArrayLike | None) -> np.ndarray | None:
         check_is_fitted(self)
@@ -566,6 +561,26 @@ def check_choice(estimator: BaseEstimator, name: str, choices: tuple[str, ...]) 
     value = getattr(estimator, name)
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_radius(radius: Any) -> float:
+    if isinstance(radius, bool) or not isinstance(radius, Real):
+        raise TypeError(f"radius must be a number, got {radius!r}")
+    if not float(radius) >= 0.0:
+        raise ValueError(f"radius must be at least 0, got {radius}")
+    return float(radius)
+
+
+def check_mode(mode: str) -> None:
+    if mode not in ("connectivity", "distance"):
+        raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}")
+
+
+def graph(distance: np.ndarray, column: np.ndarray, n_columns: int, mode: str) -> sp.csr_matrix:
+    """Neighbours (n, k) as a sparse matrix, entries of a row in the order given."""
+    n, k = column.shape
+    values = distance.ravel() if mode == "distance" else np.ones(n * k)
+    return sp.csr_matrix((values, column.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n_columns))
 
 
 def location_and_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,17 +1,20 @@
 """Projection P, certainty p, tree distance H and forest distance D (paper section 2.1, eq. 1-3).
 
     P_l(x)  = w_l . [x^K, 1]                                 <= 0 goes left
-    p(a, b) = |sigma(alpha P_l(a)) - sigma(alpha P_l(b))|    at the lowest common node l
+    s_l(x)  = sigma(alpha P_l(x)), rounded to float32
+    p(a, b) = |s_l(a) - s_l(b)|                              at the lowest common node l
     H(a, b) = p(a, b) |l| / N, 0 where l is a leaf
     D(a, b) = mean of H over the trees
 
-With ``hard`` the certainty p is 1. Rows are float32 and already prepared (standardised); nobody
-checks them again here. Work is cut into blocks of rows for a thread pool: every output row has one
-writer and trees are summed in order, so the bits do not depend on the number of threads.
+s is rounded so that an index can keep it and still measure the same bits; everything after that is
+float64, and trees are summed in order. With ``hard`` the certainty p is 1. Rows are float32 and
+already prepared (standardised); nobody checks them again here. Work is cut into blocks of rows for a
+thread pool: every output row has one writer, so the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -52,6 +55,18 @@ def logistic(x):
 
 
 @kernel
+def sigmoid(p, alpha):
+    """s_l(x) of a projection p."""
+    return np.float32(logistic(alpha * p))
+
+
+@kernel
+def parted(a, b):
+    """p(a, b) of two sigmoids."""
+    return abs(np.float64(a) - np.float64(b))
+
+
+@kernel
 def tree_distance(forest, t, a, b, alpha, hard):
     """H_t(a, b): walk down together until the two part."""
     node = forest.root[t]
@@ -61,7 +76,7 @@ def tree_distance(forest, t, a, b, alpha, hard):
         pb = project(b, forest.gaps[row], forest.weights[row])
         if (pa > 0.0) != (pb > 0.0):
             height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
-            return height if hard else height * abs(logistic(alpha * pa) - logistic(alpha * pb))
+            return height if hard else height * parted(sigmoid(pa, alpha), sigmoid(pb, alpha))
         node = forest.right[node] if pa > 0.0 else forest.left[node]
     return 0.0
 
@@ -82,13 +97,13 @@ def sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch):
     """Send all rows of B down tree t.
 
     Afterwards node i holds the rows order[first[i]:last[i]] (i counted from the root of the tree) and
-    certain[k, j] is sigma(alpha P(order[j])) at the node of depth k that row order[j] passes.
+    certain[k, j] is s(order[j]) at the node of depth k that row order[j] passes.
     """
     n = len(B)
     base = forest.root[t]
     size = forest.root[t + 1] - base
     depth = np.zeros(size, np.int32)
-    by_row = np.empty((certain.shape[0], n))
+    by_row = np.empty((certain.shape[0], n), np.float32)
     for j in range(n):
         order[j] = j
     first[0], last[0] = 0, n
@@ -102,7 +117,7 @@ def sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch):
         for j in range(first[node], last[node]):
             i = order[j]
             p = project(B[i], forest.gaps[row], forest.weights[row])
-            by_row[depth[node], i] = logistic(alpha * p)
+            by_row[depth[node], i] = sigmoid(p, alpha)
             if p > 0.0:
                 scratch[b] = i
                 b += 1
@@ -132,14 +147,14 @@ def add_tree(forest, t, A, alpha, hard, order, first, last, certain, low, high, 
         while forest.left[node] != LEAF:
             row = forest.split[node]
             p = project(A[i], forest.gaps[row], forest.weights[row])
-            mine = logistic(alpha * p)
+            mine = sigmoid(p, alpha)
             height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
             ours, other = forest.left[node], forest.right[node]
             if p > 0.0:
                 ours, other = other, ours
             theirs = certain[depth]
             for j in range(first[other - base], last[other - base]):
-                row_out[order[j]] += height if hard else height * abs(mine - theirs[j])
+                row_out[order[j]] += height if hard else height * parted(mine, theirs[j])
             node = ours
             depth += 1
 
@@ -159,18 +174,23 @@ def blocks(n: int, n_threads: int, most: int) -> list[tuple[int, int]]:
     return [(low, min(low + size, n)) for low in range(0, n, size)]
 
 
+def in_parallel(n_threads: int, calls: Iterable[tuple]) -> None:
+    """Run (function, argument, ...) calls on a thread pool; the first error is raised."""
+    with ThreadPoolExecutor(n_threads) as pool:
+        for task in [pool.submit(*call) for call in calls]:
+            task.result()
+
+
 def pair_distance(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
 ) -> np.ndarray:
     """D of each row of A to the same row of B."""
     out = np.empty(len(A))
-    with ThreadPoolExecutor(n_threads) as pool:
-        tasks = [
-            pool.submit(forest_distance, forest, A, B, alpha, hard, low, high, out)
-            for low, high in blocks(len(A), n_threads, PAIR_BLOCK)
-        ]
-        for task in tasks:
-            task.result()
+    calls = (
+        (forest_distance, forest, A, B, alpha, hard, low, high, out)
+        for low, high in blocks(len(A), n_threads, PAIR_BLOCK)
+    )
+    in_parallel(n_threads, calls)
     return out
 
 
@@ -186,7 +206,7 @@ def pairwise_distance(
         for t in range(forest.n_trees):
             size = forest.root[t + 1] - forest.root[t]
             first, last = np.empty(size, np.int32), np.empty(size, np.int32)
-            certain = np.empty((max(1, depth_of(forest, t)), len(B)))
+            certain = np.empty((max(1, depth_of(forest, t)), len(B)), np.float32)
             sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch)
             tasks = [
                 pool.submit(

@@ -9,22 +9,28 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike
+from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import constraints as cn
-from . import distance, grow
+from . import distance, embedding, grow, neighbors
+from . import index as ix
 from .base import (
     Metric,
     check_choice,
+    check_mode,
+    check_radius,
     check_real,
     check_whole,
+    graph,
     location_and_scale,
     unchanged_on_failure,
 )
@@ -35,10 +41,11 @@ logger = logging.getLogger("metricforest")
 
 SOLVERS = ("lbfgs", "newton", "subgradient")
 TOLERANCE = 0.01  # relative optimality gap of a split's last convex problem
+MAX_ID = 2**62
 LARGEST = 1e15  # values beyond overflow float32 when squared and summed
 
 
-class HierarchyForest(Metric):
+class HierarchyForest(TransformerMixin, Metric):
     """Distance learned from rows and a few judgements by a forest of cluster hierarchies.
 
     Every tree splits the rows by max-margin clustering, which honours must-link and cannot-link
@@ -72,6 +79,10 @@ class HierarchyForest(Metric):
     standardize : bool, default=True
         Bring every feature to zero mean and unit variance first. The splits weigh features by their
         scale: only turn this off for features whose scales are already comparable.
+    keep_certainties : bool, default=True
+        Have the index keep how certain every split is of every row, so that searching projects
+        nothing: 4 bytes per level, tree and row. Without, an index takes 8 bytes per tree and row,
+        and a search several times as long. Distances are the same to the bit.
     warm_start : bool, default=False
         Keep the trees of the last `fit` on the same data and only grow the missing ones.
     n_jobs : int, default=None
@@ -94,6 +105,11 @@ class HierarchyForest(Metric):
         Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
         What `standardize` subtracts and divides by; zeros and ones without it.
+    ids_ : ndarray of int64
+        Ids of the rows that are searched, ascending: row numbers of `fit`, and what `add` returned.
+    n_since_fit_ : int
+        Rows added and removed since `fit`. The forest does not learn from them: when they have
+        become a good part of the index, it is time to fit again.
 
     References
     ----------
@@ -128,6 +144,7 @@ class HierarchyForest(Metric):
         solver: str = "lbfgs",
         n_constraints: int | str = "auto",
         standardize: bool = True,
+        keep_certainties: bool = True,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -143,6 +160,7 @@ class HierarchyForest(Metric):
         self.solver = solver
         self.n_constraints = n_constraints
         self.standardize = standardize
+        self.keep_certainties = keep_certainties
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -354,13 +372,293 @@ class HierarchyForest(Metric):
     def _prepare(self, X: np.ndarray) -> np.ndarray:
         return prepare(X, self.mean_, self.scale_)
 
-    def _pair_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return distance.pair_distance(self.forest_, A, B, float(self.alpha), False, self._threads())
+    def _pair_distance(self, A: np.ndarray, B: np.ndarray, hard: bool = False) -> np.ndarray:
+        return distance.pair_distance(self.forest_, A, B, float(self.alpha), hard, self._threads())
 
-    def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    def _pairwise_distance(self, A: np.ndarray, B: np.ndarray, hard: bool = False) -> np.ndarray:
         return distance.pairwise_distance(
-            self.forest_, A, B, float(self.alpha), False, self._threads()
+            self.forest_, A, B, float(self.alpha), hard, self._threads()
         )
+
+    def pair_distance(self, A: ArrayLike, B: ArrayLike, *, hard: bool = False) -> np.ndarray:
+        """Distance of each row of `A` to the same row of `B`.
+
+        Parameters
+        ----------
+        A, B : array-like of shape (n, n_features)
+        hard : bool, default=False
+            Measure as if every split were certain. That distance is a metric; its vectors are what
+            `transform` gives.
+
+        Returns
+        -------
+        distance : ndarray of shape (n,)
+        """
+        return self._pair_distance(*self._check_row_pairs(A, B), hard)
+
+    def pairwise_distances(
+        self, A: ArrayLike, B: ArrayLike | None = None, *, hard: bool = False
+    ) -> np.ndarray:
+        """Distance of every row of `A` to every row of `B` (of `A` where `B` is None).
+
+        The answer has ``len(A) * len(B)`` numbers; nothing else grows with that product.
+
+        Parameters
+        ----------
+        A : array-like of shape (n, n_features)
+        B : array-like of shape (m, n_features), default=None
+        hard : bool, default=False
+            As in `pair_distance`.
+
+        Returns
+        -------
+        distance : ndarray of shape (n, m)
+        """
+        rows_a = self._check_rows(A)
+        return self._pairwise_distance(rows_a, rows_a if B is None else self._check_rows(B), hard)
+
+    def transform(self, X: ArrayLike) -> sp.csr_matrix:
+        """Rows as sparse vectors whose *squared* Euclidean distance is the hard distance.
+
+        Exact for ``pair_distance(hard=True)`` only: the soft distance has no such vectors. Use them
+        to find candidates in another index, or for linear models; see docs/neighbors.md.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        Z : csr_matrix of shape (n, n_nodes)
+            One column per node of the forest, in a row one entry per tree and level.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from metricforest import HierarchyForest
+        >>> X = np.random.default_rng(0).normal(size=(50, 3))
+        >>> hf = HierarchyForest(10, random_state=0).fit(X)
+        >>> difference = hf.transform(X[:1]) - hf.transform(X[1:2])
+        >>> bool(np.isclose(difference.power(2).sum(), hf.pair_distance(X[:1], X[1:2], hard=True)[0]))
+        True
+        """
+        return embedding.embed(self.forest_, self._check_rows(X), self._threads())
+
+    # ----------------------------------------------------------------------------------- searching
+
+    def kneighbors(
+        self,
+        X: ArrayLike | None = None,
+        n_neighbors: int = 5,
+        *,
+        n_candidates: int | None = 10,
+        hard: bool = False,
+        return_distance: bool = True,
+    ) -> Any:
+        """The nearest rows to each row of `X`, approximately or exactly.
+
+        Searched are the rows of `fit`, plus what was added, minus what was removed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), default=None
+            Queries. None asks for all rows that are searched, in the order of `ids_`, each without
+            itself.
+        n_neighbors : int, default=5
+        n_candidates : int or None, default=10
+            Rows that each tree proposes. More find more of the true neighbours and take longer.
+            None is exact. The draw among equally good rows depends on `random_state` and on the
+            values of the query, not on the other queries.
+        hard : bool, default=False
+            Search under the hard distance, as in `pair_distance`.
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distance : ndarray of shape (n, n_neighbors)
+            Ascending; only with `return_distance`. The exact distances of the rows found.
+        ids : ndarray of shape (n, n_neighbors)
+            Equal distances come in the order of their ids. A row of `fit` has its row number as id.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from metricforest import HierarchyForest
+        >>> X = np.random.default_rng(0).normal(size=(50, 3))
+        >>> hf = HierarchyForest(10, random_state=0).fit(X)
+        >>> distance, ids = hf.kneighbors(X[:2], 3)
+        >>> ids.shape, bool((distance[:, 0] == 0).all())
+        ((2, 3), True)
+        """
+        check_is_fitted(self)
+        if n_candidates is not None:
+            if isinstance(n_candidates, bool) or not isinstance(n_candidates, Integral):
+                raise TypeError(f"n_candidates must be an int or None, got {n_candidates!r}")
+            if n_candidates < 1:
+                raise ValueError(f"n_candidates must be at least 1, got {n_candidates}")
+            n_candidates = int(n_candidates)
+        rows = None if X is None else self._check_rows(X)
+        k = self._check_n_neighbors(n_neighbors, rows is None)
+        index = self._searchable()
+        far, ids = neighbors.nearest(
+            self.forest_,
+            index,
+            neighbors.queries_of(self.forest_, index, rows),
+            k,
+            n_candidates,
+            bool(hard),
+            self._entropy,
+            self._threads(),
+        )
+        return (far, ids) if return_distance else ids
+
+    def radius_neighbors(
+        self,
+        X: ArrayLike | None = None,
+        radius: float = 0.5,
+        *,
+        hard: bool = False,
+        return_distance: bool = True,
+    ) -> Any:
+        """All rows no farther than `radius` from each row of `X`, nearest first; exact.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), default=None
+            Queries. None asks for all rows that are searched, in the order of `ids_`, each without
+            itself.
+        radius : float, default=0.5
+        hard : bool, default=False
+            Search under the hard distance, as in `pair_distance`.
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distance : ndarray of shape (n,) of arrays
+            Only with `return_distance`.
+        ids : ndarray of shape (n,) of arrays
+        """
+        check_is_fitted(self)
+        radius = check_radius(radius)
+        rows = None if X is None else self._check_rows(X)
+        index = self._searchable()
+        queries = neighbors.queries_of(self.forest_, index, rows)
+        far, ids = neighbors.within(
+            self.forest_, index, queries, radius, bool(hard), self._threads()
+        )
+        return (far, ids) if return_distance else ids
+
+    def kneighbors_graph(
+        self,
+        X: ArrayLike | None = None,
+        n_neighbors: int = 5,
+        *,
+        mode: str = "connectivity",
+        n_candidates: int | None = 10,
+        hard: bool = False,
+    ) -> sp.csr_matrix:
+        """The nearest rows as a sparse matrix, one row per query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), default=None
+        n_neighbors : int, default=5
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Ones, or the distances.
+        n_candidates, hard
+            As in `kneighbors`.
+
+        Returns
+        -------
+        graph : csr_matrix of shape (n, len(ids_))
+            Column j is the row with id ``ids_[j]``. Entries of a row come nearest first.
+        """
+        check_mode(mode)
+        far, ids = self.kneighbors(X, n_neighbors, n_candidates=n_candidates, hard=hard)
+        columns = self.ids_
+        return graph(far, np.searchsorted(columns, ids), len(columns), mode)
+
+    def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> np.ndarray:
+        """Have more rows searched, without learning from them.
+
+        Distances between the rows there were stay as they are, to the bit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        ids : array-like of shape (n,) of int, default=None
+            Ids of your own, none of them in use. Without, ids continue upward and are never given
+            twice.
+
+        Returns
+        -------
+        ids : ndarray of shape (n,)
+        """
+        rows = self._check_rows(X)
+        index = self._searchable()
+        chosen = None
+        if ids is not None:
+            chosen = check_ids(ids)
+            if len(chosen) != len(rows):
+                raise ValueError(f"ids must be one per row: {len(chosen)} ids, {len(rows)} rows")
+            if len(chosen) and chosen.max() > MAX_ID:
+                raise ValueError(f"ids must not exceed {MAX_ID}, got {chosen.max()}")
+            taken = ix.find(index, chosen) >= 0
+            if taken.any():
+                raise ValueError(f"id {chosen[taken][0]} is in use ({taken.sum()} such ids in all)")
+        self._index, given = ix.add(self.forest_, index, rows, chosen, self._threads())
+        return given
+
+    def remove(self, ids: ArrayLike) -> None:
+        """Have rows searched no more.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,) of int
+            All of them in the index, each once; otherwise nothing is removed.
+        """
+        check_is_fitted(self)
+        chosen = check_ids(ids)
+        index = self._searchable()
+        unknown = ix.find(index, chosen) < 0
+        if unknown.any():
+            raise ValueError(
+                f"id {chosen[unknown][0]} is not in the index: it was never added, or it was removed "
+                f"before ({unknown.sum()} such ids in all)"
+            )
+        self._index = ix.remove(self.forest_, index, chosen, self._threads())
+
+    @property
+    def ids_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return np.arange(len(self._rows)) if self._index is None else ix.live_ids(self._index)
+
+    @property
+    def n_since_fit_(self) -> int:
+        check_is_fitted(self)
+        return 0 if self._index is None else int(self._index.n_changes[0])
+
+    def _n_indexed(self) -> int:
+        return len(self._rows) if self._index is None else self._index.n_live
+
+    def _searchable(self) -> ix.Index:
+        """The index, made or brought up to date with `alpha` where necessary."""
+        alpha, keep, threads = float(self.alpha), bool(self.keep_certainties), self._threads()
+        if self._index is None:
+            self._index = ix.build(self.forest_, self._rows, alpha, keep, threads)
+        else:
+            self._index = ix.refresh(self.forest_, self._index, alpha, keep, threads)
+        return self._index
+
+    def _keep(self, rows: np.ndarray) -> None:
+        super()._keep(rows)
+        self._index: ix.Index | None = None
+
+    def _over(self, rows: np.ndarray) -> Self:
+        other = super()._over(rows)
+        alpha, keep = float(self.alpha), bool(self.keep_certainties)
+        other._index = ix.over(self.forest_, rows, alpha, keep, self._threads())
+        return other
 
     def _threads(self) -> int:
         n_jobs: Any = self.n_jobs
@@ -368,7 +666,11 @@ class HierarchyForest(Metric):
 
     # --------------------------------------------------------------------------------------- files
 
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "_index": self._index and ix.pack(self._index)}
+
     def _restore(self, state: dict[str, Any]) -> None:
+        packed = state.pop("_index", None)
         super()._restore(state)
         self._check_parameters()
         d = self.n_features_in_
@@ -386,6 +688,27 @@ class HierarchyForest(Metric):
         if type(self._entropy) is not int or not 0 <= self._entropy < 1 << 31:
             raise ValueError(f"_entropy is {self._entropy!r}")
         self._rows.flags.writeable = False
+        self._index = None
+        if packed is not None:
+            if not isinstance(packed, dict):
+                raise ValueError(f"the index is a {type(packed).__name__}")
+            self._index = ix.unpack(self.forest_, self._rows, packed, self._threads())
+
+
+def check_ids(ids: ArrayLike) -> np.ndarray:
+    """Ids as int64, each once."""
+    given = np.asarray(ids)
+    if given.ndim != 1:
+        raise ValueError(f"ids must be a flat list, got shape {given.shape}")
+    if given.size and (given.dtype.kind not in "iu"):
+        raise TypeError(f"ids must be integers, got {given.dtype}")
+    chosen = given.astype(np.int64)
+    if given.size and (given != chosen).any():
+        raise ValueError(f"ids must not exceed {MAX_ID}, got {given.max()}")
+    unique, count = np.unique(chosen, return_counts=True)
+    if (count > 1).any():
+        raise ValueError(f"id {unique[count > 1][0]} is given {count.max()} times")
+    return chosen
 
 
 def prepare(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
