@@ -176,7 +176,8 @@ def test_graph_of_the_plain_metric_is_that_of_scikit_learn(small, mode):
 
 def test_graph_of_a_forest_against_plain_loops(small):
     X, y, _, _ = small
-    transformer = MetricNeighborsTransformer(forest(), n_neighbors=6)
+    exact = {"n_candidates": None}
+    transformer = MetricNeighborsTransformer(forest(), n_neighbors=6, search_params=exact)
     graph = transformer.fit_transform(X, y)
     D = forest().fit(X, y).pairwise_distances(X)
     for i in range(len(X)):
@@ -275,7 +276,8 @@ def test_votes_in_the_plain_metric_are_those_of_scikit_learn(small, weights):
 def test_votes_in_a_forest_against_plain_loops(small, weights):
     X, classes, _, _ = small
     y = np.where(np.arange(len(X)) % 4 == 0, -1, classes)
-    classifier = MetricKNeighborsClassifier(forest(), 4, weights).fit(X, y)
+    exact = {"n_candidates": None}
+    classifier = MetricKNeighborsClassifier(forest(), 4, weights, search_params=exact).fit(X, y)
     metric = forest().fit(X, y)
     new = np.concatenate([three_clusters(seed=5)[0], X[:20]])
     D = metric.pairwise_distances(new, X)

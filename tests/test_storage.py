@@ -605,7 +605,7 @@ def hostile_headers(header: dict):
     yield changed("arrays", 0, "more", to=1)
 
     for name in header["params"]:
-        if name not in ("random_state", "verbose", "warm_start", "standardize"):
+        if name not in ("random_state", "verbose", "warm_start", "standardize", "keep_certainties"):
             for wrong in ({"float": "nan"}, {"tuple": []}, [[]], "no such word", {"dict": {}}, -3):
                 if (name, wrong) != ("n_jobs", -3):
                     yield changed("params", name, to=wrong)
@@ -613,7 +613,7 @@ def hostile_headers(header: dict):
         yield changed("params", name, to=1)
 
     for name in header["state"]:
-        if name != "split_statistics_":
+        if name not in ("split_statistics_", "_index"):
             yield changed("state", to={k: v for k, v in header["state"].items() if k != name})
             for wrong in [
                 *WRONG,
@@ -700,6 +700,33 @@ def test_two_thousand_damaged_files_are_value_errors(small_file, tmp_path):
             # The constant is what a header may grow to when it is parsed, and a traceback.
             assert taken < 2 * len(damaged) + (1 << 21), kind
     assert n >= 2_000
+
+
+def test_a_damaged_index_is_refused_or_harmless(small, tmp_path):
+    X, y = small[:2]
+    path = tmp_path / "index.mf"
+    metric = HierarchyForest(3, random_state=0).fit(X, y)
+    metric.add(X[:200] + 0.1)
+    metric.remove(metric.ids_[::5])
+    metric.kneighbors(X[:3])
+    metric.save(path)
+    again = load(path)
+    for got, want in zip(again.kneighbors(X), metric.kneighbors(X), strict=True):
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(again.ids_, metric.ids_)
+    assert again.n_since_fit_ == metric.n_since_fit_
+    refused = 0
+    for wrong in hostile_arrays(*taken_apart(path.read_bytes()), np.random.default_rng(0)):
+        path.write_bytes(put_together(*wrong))
+        try:
+            harmless = load(path)
+        except ValueError as error:
+            refused += str(error).startswith(f"cannot load {path}: ")
+        else:
+            harmless.kneighbors(X[:5])
+            harmless.kneighbors(X[:5], n_candidates=None)
+            harmless.add(X[:2])
+    assert refused > 100
 
 
 @given(st.data())
