@@ -92,7 +92,7 @@ def build(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads:
         next_id=np.array([n]),
         n_changes=np.zeros(1, np.int64),
     )
-    return refresh(forest, index, alpha, keep, n_threads)
+    return refresh(forest, freeze(index), alpha, keep, n_threads)
 
 
 def over(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads: int) -> Index:
@@ -191,7 +191,7 @@ def refresh(forest: Forest, index: Index, alpha: float, keep: bool, n_threads: i
     """The same points with s for this alpha, kept or not. Costs nothing if that is how it is."""
     n_certain = int(index.base[-1] + index.start[-1])  # the last node is a leaf: all s lie before
     if index.alpha[0] == alpha and len(index.certain) == keep * n_certain:
-        return freeze(index)
+        return index
     certain = np.empty(keep * n_certain, np.float32)
     if keep:
         calls = ((fill, forest, index, alpha, t, certain, 0) for t in range(forest.n_trees))
@@ -287,9 +287,10 @@ def remove(forest: Forest, index: Index, ids: np.ndarray, n_threads: int) -> Ind
 def settle(forest: Forest, index: Index, n_threads: int) -> Index:
     """Merge once searching the points beside, or passing over dead ones, has become a burden."""
     n = len(index.ids)
+    index = freeze(index)
     if len(index.new_ids) > max(128, n // 128) or index.dead.sum() > max(128, n // 4):
         index = merge(forest, index, n_threads)
-    return freeze(index)
+    return index
 
 
 def merge(forest: Forest, index: Index, n_threads: int) -> Index:
@@ -329,7 +330,7 @@ def merge(forest: Forest, index: Index, n_threads: int) -> Index:
     certain = np.empty(int(merged.base[-1] + merged.start[-1]), np.float32)
     calls = ((move, forest, index, merged, source, t, certain) for t in range(T))
     in_parallel(n_threads, calls)
-    return merged._replace(certain=certain)
+    return freeze(merged._replace(certain=certain))
 
 
 def trace_all(

@@ -28,7 +28,7 @@ import numpy as np
 from .compiled import kernel
 from .distance import blocks, in_parallel, parted, project, sigmoid
 from .forest import LEAF, Forest
-from .index import Index, fill, trace_tree
+from .index import Index, fill
 
 LANES = 32  # queries that go through a tree together
 TASK = 256  # queries whose candidates are measured tree by tree
@@ -42,6 +42,14 @@ class Queries(NamedTuple):
     rows: np.ndarray  # float32 [q, d]
     own: np.ndarray  # int64 [q]     slot of the query itself, -1 where it is not in the index
     turn: np.ndarray  # int64 [q]
+
+
+class Paths(NamedTuple):
+    """How queries run through the trees."""
+
+    leaf: np.ndarray  # int32 [q, T]               as `Index.new_leaf`
+    certain: np.ndarray  # float32 [q, level[T]]   as `Index.new_certain`
+    node: np.ndarray  # int32 [q, level[T] + T]    tree t's from level[t] + t on, then LEAF
 
 
 def queries_of(forest: Forest, index: Index, rows: np.ndarray | None) -> Queries:
@@ -78,19 +86,25 @@ def nearest(
     """Distances and ids of the k nearest of every query; exact where n_candidates is None."""
     n = len(queries.rows)
     distance, ids = np.empty((n, k)), np.empty((n, k), np.int64)
-    if n_candidates is None:
-        together = scanned_together(index, hard)
-        calls = (
-            (nearest_exact, forest, index, queries, hard, together, low, high, distance, ids)
-            for low, high in blocks(n, n_threads, max(TASK, together))
-        )
-    else:
-        quota, stream = min(n_candidates, max(1, len(index.ids))), np.uint64(seed)
-        calls = (
-            (nearest_found, forest, index, queries, hard, quota, stream, low, high, distance, ids)
-            for low, high in blocks(n, n_threads, TASK)
-        )
-    in_parallel(n_threads, calls)
+
+    def answer(low: int, high: int) -> None:
+        turn = queries.turn[low:high]
+        own = queries.own[turn]
+        paths = paths_of(forest, index, queries.rows, turn, own)
+        if n_candidates is None:
+            slots, count = scanned(forest, index, paths, own, hard, k, np.inf)
+        else:
+            slots, count = unfilled(index, len(turn))
+            stream, quota = np.uint64(seed), min(n_candidates, max(1, len(index.ids)))
+            gather(forest, index, queries.rows, turn, own, paths, quota, k, stream, slots, count)
+        total = measure(forest, index, paths, hard, slots, count)
+        first = k * np.arange(len(turn) + 1)
+        far, who = np.empty(first[-1]), np.empty(first[-1], np.int64)
+        select(forest, index, paths, own, hard, slots, total, count, np.inf, first, far, who)
+        distance[turn], ids[turn] = far.reshape(-1, k), who.reshape(-1, k)
+
+    most = TASK if n_candidates else max(TASK, scanned_together(index, hard))
+    in_parallel(n_threads, ((answer, *ends) for ends in blocks(n, n_threads, most)))
     return distance, ids
 
 
@@ -100,18 +114,41 @@ def within(
     """Distances and ids of all points no farther than radius, one array per query."""
     n = len(queries.rows)
     distance, ids = np.empty(n, object), np.empty(n, object)
-    together = scanned_together(index, hard)
 
     def answer(low: int, high: int) -> None:
-        first, count, far, who = within_exact(
-            forest, index, queries, hard, together, low, high, radius
-        )
-        for q, start, size in zip(queries.turn[low:high], first, count, strict=True):
+        turn = queries.turn[low:high]
+        own = queries.own[turn]
+        paths = paths_of(forest, index, queries.rows, turn, own)
+        slots, count = scanned(forest, index, paths, own, hard, 0, radius)
+        total = measure(forest, index, paths, hard, slots, count)
+        first = np.concatenate([[0], np.cumsum(count + len(index.new_ids))])
+        far, who = np.empty(first[-1]), np.empty(first[-1], np.int64)
+        select(forest, index, paths, own, hard, slots, total, count, radius, first, far, who)
+        for q, start, size in zip(turn, first, count, strict=False):
             distance[q] = far[start : start + size].copy()
             ids[q] = who[start : start + size].copy()
 
-    in_parallel(n_threads, ((answer, *ends) for ends in blocks(n, n_threads, max(TASK, together))))
+    most = max(TASK, scanned_together(index, hard))
+    in_parallel(n_threads, ((answer, *ends) for ends in blocks(n, n_threads, most)))
     return distance, ids
+
+
+def scanned(
+    forest: Forest, index: Index, paths: Paths, own: np.ndarray, hard: bool, k: int, radius: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates of an exact search for the k nearest, or with k = 0 for those within radius."""
+    slots, count = unfilled(index, len(own))
+    limit = np.full(LANES, radius * forest.n_trees * slack(forest) + TINY)
+    together = scanned_together(index, hard)
+    for low in range(0, len(own), together):
+        high = min(low + together, len(own))
+        sums = scan(forest, index, Paths(*(part[low:high] for part in paths)), hard)
+        for block, start in zip(sums, range(low, high, LANES), strict=True):
+            lanes = slice(start, min(start + LANES, high))
+            if k:
+                limit_to_nearest(index, block, own[lanes], k, slack(forest), limit)
+            shortlist(index, block, own[lanes], limit, slots[lanes], count[lanes])
+    return slots, count
 
 
 def scanned_together(index: Index, hard: bool) -> int:
@@ -119,6 +156,20 @@ def scanned_together(index: Index, hard: bool) -> int:
     if hard or len(index.certain) or not len(index.ids):
         return LANES
     return LANES * max(1, SCRATCH // (LANES * len(index.ids)))
+
+
+def slack(forest: Forest) -> float:
+    """1 + a bound on the relative error of the scan's sums, several times over.
+
+    A term has three roundings, a sum of T terms T - 1 more, each by 2^-24 at most. If x is no
+    farther than y, their sums are apart by at most twice that error.
+    """
+    return 1.0 + 4.0 * (forest.n_trees + 4) * 2.0**-24
+
+
+def unfilled(index: Index, n_queries: int) -> tuple[np.ndarray, np.ndarray]:
+    """(slots, count): room for any number of candidates; memory is touched only where filled."""
+    return np.empty((n_queries, len(index.ids)), np.int32), np.zeros(n_queries, np.int64)
 
 
 # ------------------------------------------------------------------------------------------ queries
@@ -137,29 +188,38 @@ def first_leaf(forest, rows, leaf):
 
 
 @kernel
-def paths_of(forest, index, queries, low, high):
-    """(leaf, s) of the queries turn[low:high], as `Index.new_leaf` and `Index.new_certain`."""
+def paths_of(forest, index, rows, turn, own):
+    """The paths of the rows turn; own[a] is the slot of row turn[a] itself, or -1."""
     T = forest.root.size - 1
-    leaf = np.empty((high - low, T), np.int32)
-    certain = np.zeros((high - low, index.level[T]), np.float32)
+    leaf = np.empty((turn.size, T), np.int32)
+    certain = np.zeros((turn.size, index.level[T]), np.float32)
+    path = np.empty((turn.size, index.level[T] + T), np.int32)
     for t in range(T):
-        for a in range(high - low):
-            q = queries.turn[low + a]
-            i = queries.own[q]
-            if i < 0 or i >= index.ids.size or index.certain.size == 0:
-                x, alpha = queries.rows[q], index.alpha[0]
-                leaf[a, t] = trace_tree(forest, t, x, alpha, certain[a, index.level[t] :])
-                continue
+        for a in range(turn.size):
+            i = own[a]
+            known = 0 <= i < index.ids.size and index.certain.size > 0
+            j = index.place[t, i] if known else 0
             node = forest.root[t]
-            j = index.place[t, i]
             k = index.level[t]
             while forest.left[node] != LEAF:
-                certain[a, k] = index.certain[index.base[node] + j]
-                k += 1
+                path[a, k + t] = node
                 right = forest.right[node]
-                node = right if j >= index.start[right] else forest.left[node]
+                if known:
+                    certain[a, k] = index.certain[index.base[node] + j]
+                    to_right = j >= index.start[right]
+                else:
+                    row = forest.split[node]
+                    p = project(rows[turn[a]], forest.gaps[row], forest.weights[row])
+                    certain[a, k] = sigmoid(p, index.alpha[0])
+                    to_right = p > 0.0
+                k += 1
+                node = right if to_right else forest.left[node]
             leaf[a, t] = node
-    return leaf, certain
+            while k <= index.level[t + 1]:
+                path[a, k + t] = node
+                node = LEAF
+                k += 1
+    return Paths(leaf, certain, path)
 
 
 @kernel
@@ -169,21 +229,6 @@ def longest_path(index):
     for t in range(index.level.size - 1):
         longest = max(longest, index.level[t + 1] - index.level[t])
     return longest + 1
-
-
-@kernel
-def path_to(forest, t, leaf, nodes):
-    """nodes[0], ..., nodes[depth] = the nodes from the root of tree t to a leaf; returns depth."""
-    where = forest.start[leaf]
-    node = forest.root[t]
-    depth = 0
-    while forest.left[node] != LEAF:
-        nodes[depth] = node
-        depth += 1
-        right = forest.right[node]
-        node = right if where >= forest.start[right] else forest.left[node]
-    nodes[depth] = node
-    return depth
 
 
 @kernel
@@ -223,7 +268,7 @@ def comes_before(d, i, e, j):
 
 @kernel
 def keep(d, i, size, far, who):
-    """Put (d, i) into a heap of the far.size first pairs, the last of them on top."""
+    """Put (d, i) into a heap of the far.size first pairs, the last of them on top; its new size."""
     if size < far.size:
         at = size
         size += 1
@@ -242,9 +287,7 @@ def sink(d, i, size, far, who):
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and comes_before(
-            far[child], who[child], far[child + 1], who[child + 1]
-        ):
+        if child + 1 < size and comes_before(far[child], who[child], far[child + 1], who[child + 1]):
             child += 1
         if not comes_before(d, i, far[child], who[child]):
             break
@@ -266,30 +309,34 @@ def sort_heap(size, far, who):
 
 
 class Steps(NamedTuple):
-    """A query's path through one tree, root first; the last step, its leaf, has height 0."""
+    """A query's way through one tree, root first; the last step, its leaf, has height 0."""
 
-    node: np.ndarray  # int32
     height: np.ndarray  # float64
     s: np.ndarray  # float64
     base: np.ndarray  # int64
 
 
 @kernel
-def measure_tree(forest, index, t, leaf, mine, hard, slots, place, depth, path, total):
-    """total += H_t of one query to the points slots; mine is its s in this tree."""
-    deepest = path_to(forest, t, leaf, path.node)
-    if deepest == 0:
+def measure_tree(forest, index, t, paths, a, hard, slots, place, depth, path, total):
+    """total += H_t of query a to the points slots."""
+    level = index.level[t]
+    leaf = paths.leaf[a, t]
+    node = paths.node[a, level + t :]
+    if node[0] == leaf:
         return
     for c in range(slots.size):
         place[c] = index.place[t, slots[c]]
         depth[c] = 0
-    for k in range(deepest):
-        path.height[k] = height(forest, path.node[k])
-        path.s[k] = mine[k]
-        path.base[k] = index.base[path.node[k]]
-        low, high = index.start[path.node[k + 1]], index.stop[path.node[k + 1]]
+    deepest = 0
+    while node[deepest] != leaf:
+        k = deepest
+        path.height[k] = height(forest, node[k])
+        path.s[k] = paths.certain[a, level + k]
+        path.base[k] = index.base[node[k]]
+        low, high = index.start[node[k + 1]], index.stop[node[k + 1]]
         for c in range(slots.size):
             depth[c] += (place[c] >= low) & (place[c] < high)
+        deepest += 1
     path.height[deepest] = path.s[deepest] = 0.0
     path.base[deepest] = path.base[deepest - 1]
     if hard:
@@ -304,73 +351,53 @@ def measure_tree(forest, index, t, leaf, mine, hard, slots, place, depth, path, 
         for c in range(slots.size):
             k = depth[c]
             if k < deepest:
-                row = forest.split[path.node[k]]
+                row = forest.split[node[k]]
                 p = project(index.rows[slots[c]], forest.gaps[row], forest.weights[row])
                 theirs = np.float64(sigmoid(p, index.alpha[0]))
                 total[c] += path.height[k] * abs(path.s[k] - theirs)
 
 
 @kernel
-def measure(forest, index, hard, leaf, mine, slots, count):
+def measure(forest, index, paths, hard, slots, count):
     """T times the distance of query a to its c-th candidate, as [a, c]."""
     n, longest = index.ids.size, longest_path(index)
-    total = np.empty((len(leaf), n))  # memory is only touched as far as it is filled
+    total = np.empty((len(slots), n))  # touched only where filled
     place, depth = np.empty(n, np.int32), np.empty(n, np.int32)
-    path = Steps(
-        np.empty(longest, np.int32),
-        np.empty(longest),
-        np.empty(longest),
-        np.empty(longest, np.int64),
-    )
-    for a in range(len(leaf)):
+    path = Steps(np.empty(longest), np.empty(longest), np.empty(longest, np.int64))
+    for a in range(len(slots)):
         for c in range(count[a]):
             total[a, c] = 0.0
     for t in range(forest.root.size - 1):
-        for a in range(len(leaf)):
+        for a in range(len(slots)):
             measure_tree(
-                forest, index, t, leaf[a, t], mine[a, index.level[t] :], hard,
-                slots[a, : count[a]], place, depth, path, total[a],
-            )  # fmt: skip
+                forest, index, t, paths, a, hard, slots[a, : count[a]], place, depth, path, total[a]
+            )
     return total
 
 
 @kernel
-def select(forest, index, hard, leaf, mine, own, slots, total, radius, far, who):
-    """The first of a query's candidates and of the points added since; returns how many."""
+def select(forest, index, paths, own, hard, slots, total, count, radius, first, far, who):
+    """Sort what is within radius of query a into first[a]:first[a + 1], as much as there is room.
+
+    Chosen from the candidates and from all points added since the last merge; count[a] becomes the
+    number found.
+    """
     T = forest.root.size - 1
     n = index.ids.size
-    size = 0
-    for c in range(slots.size):
-        if total[c] / T <= radius:
-            size = keep(total[c] / T, index.ids[slots[c]], size, far, who)
-    for a in range(index.new_ids.size):
-        if n + a != own:
-            d = distance_to_new(forest, index, a, leaf, mine, hard)
+    for a in range(own.size):
+        room = slice(first[a], first[a + 1])
+        size = np.int64(0)
+        for c in range(count[a]):
+            d = total[a, c] / T
             if d <= radius:
-                size = keep(d, index.new_ids[a], size, far, who)
-    sort_heap(size, far, who)
-    return size
-
-
-@kernel
-def own_slots(queries, low, high):
-    """Slots of the queries turn[low:high] themselves."""
-    own = np.empty(high - low, np.int64)
-    for a in range(high - low):
-        own[a] = queries.own[queries.turn[low + a]]
-    return own
-
-
-@kernel
-def select_nearest(forest, index, queries, hard, low, leaf, mine, slots, count, distance, ids):
-    """Fill the rows of the answer from the candidates of the queries turn[low:...]."""
-    exact = measure(forest, index, hard, leaf, mine, slots, count)
-    for a in range(len(leaf)):
-        q = queries.turn[low + a]
-        select(
-            forest, index, hard, leaf[a], mine[a], queries.own[q], slots[a, : count[a]], exact[a],
-            np.inf, distance[q], ids[q],
-        )  # fmt: skip
+                size = keep(d, index.ids[slots[a, c]], size, far[room], who[room])
+        for i in range(index.new_ids.size):
+            if n + i != own[a]:
+                d = distance_to_new(forest, index, i, paths.leaf[a], paths.certain[a], hard)
+                if d <= radius:
+                    size = keep(d, index.new_ids[i], size, far[room], who[room])
+        sort_heap(size, far[room], who[room])
+        count[a] = size
 
 
 # -------------------------------------------------------------------------------------------- exact
@@ -387,51 +414,47 @@ def add_range(order, certain, base, low, high, hard, w, s, total):
 
 
 @kernel
-def scan_tree(forest, index, t, certain, shift, hard, leaf, mine, nodes, depth, w, s, total):
-    """Add H_t of up to LANES queries to every merged point: total[point, lane]."""
-    n_lanes = len(leaf)
-    for a in range(n_lanes):
-        depth[a] = path_to(forest, t, leaf[a, t], nodes[a])
-    for first in range(n_lanes):
-        for k in range(depth[first]):
-            node = nodes[first, k]
-            done = False  # an earlier lane came here and took the others along
-            for a in range(first):
-                if k < depth[a] and nodes[a, k] == node:
+def scan_tree(forest, index, t, certain, shift, hard, paths, low, w, s, total):
+    """Add H_t of LANES queries from low on to every merged point: total[point, lane]."""
+    high = min(low + LANES, len(paths.leaf))
+    level = index.level[t]
+    for first in range(low, high):
+        k = level
+        while paths.node[first, t + k] != paths.leaf[first, t]:
+            node = paths.node[first, t + k]
+            done = False  # an earlier query came here and took the others along
+            for a in range(low, first):
+                if paths.node[a, t + k] == node:
                     done = True
                     break
-            if done:
-                continue
-            left, right = forest.left[node], forest.right[node]
-            for other in (right, left):
-                near = left + right - other
-                met = False
-                for a in range(LANES):
-                    w[a] = s[a] = 0.0
-                for a in range(first, n_lanes):
-                    if k < depth[a] and nodes[a, k + 1] == near:
-                        met = True
-                        w[a] = height(forest, node)
-                        s[a] = np.float32(1.0) if hard else mine[a, index.level[t] + k]
-                if met:
-                    add_range(
-                        index.order[t], certain, index.base[node] - shift, index.start[other],
-                        index.stop[other], hard, w, s, total,
-                    )  # fmt: skip
+            if not done:
+                left, right = forest.left[node], forest.right[node]
+                for other in (right, left):
+                    met = False
+                    for a in range(LANES):
+                        w[a] = s[a] = 0.0
+                    for a in range(first, high):
+                        if paths.node[a, t + k] == node and paths.node[a, t + k + 1] != other:
+                            met = True
+                            w[a - low] = height(forest, node)
+                            s[a - low] = 1.0 if hard else paths.certain[a, k]
+                    if met:
+                        add_range(
+                            index.order[t], certain, index.base[node] - shift, index.start[other],
+                            index.stop[other], hard, w, s, total,
+                        )  # fmt: skip
+            k += 1
 
 
 @kernel
-def scan(forest, index, hard, leaf, mine):
-    """About T times the distances of queries, given by their paths, to every merged point.
+def scan(forest, index, paths, hard):
+    """About T times the distances of queries to every merged point.
 
     The sums come as [block of LANES queries, point, lane].
     """
     T = forest.root.size - 1
-    n_queries = len(leaf)
-    n_blocks = -(-n_queries // LANES)
+    n_blocks = -(-len(paths.leaf) // LANES)
     total = np.zeros((n_blocks, index.ids.size, LANES), np.float32)
-    nodes = np.empty((LANES, longest_path(index)), np.int32)
-    depth = np.empty(LANES, np.int32)
     w, s = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     kept = hard or index.certain.size > 0
     size = 0
@@ -439,48 +462,23 @@ def scan(forest, index, hard, leaf, mine):
         for t in range(T):
             root, last = forest.root[t], forest.root[t + 1] - 1
             size = max(size, index.base[last] + index.start[last] - index.base[root])
-    scratch = np.empty(size, np.float32)
+    certain = index.certain
+    made = np.empty(size, np.float32)
     for t in range(T):
         shift = 0
-        certain = index.certain
         if not kept:
             shift = index.base[forest.root[t]]
-            fill(forest, index, index.alpha[0], t, scratch, shift)
-            certain = scratch
+            fill(forest, index, index.alpha[0], t, made, shift)
+            certain = made
         for b in range(n_blocks):
-            lanes = slice(b * LANES, min((b + 1) * LANES, n_queries))
             scan_tree(
-                forest, index, t, certain, shift, hard, leaf[lanes], mine[lanes], nodes, depth,
-                w, s, total[b],
-            )  # fmt: skip
+                forest, index, t, certain, shift, hard, paths, b * LANES, w, s, total[b]
+            )
     return total
 
 
 @kernel
-def slack(forest):
-    """1 + a bound on the relative error of the scan's sums, several times over.
-
-    A term has three roundings, a sum of T terms T - 1 more, each by 2^-24 at most. If x is no
-    farther than y, sums of x and y are apart by at most twice that error.
-    """
-    return 1.0 + 4.0 * (forest.root.size + 3) * 2.0**-24
-
-
-@kernel
-def shortlist(index, total, own, limit, slots, count):
-    """Points whose sum is at most the lane's limit: slots[lane, : count[lane]]."""
-    for a in range(own.size):
-        count[a] = 0
-    for i in range(index.ids.size):
-        if not index.dead[i]:
-            for a in range(own.size):
-                if total[i, a] <= limit[a] and i != own[a]:
-                    slots[a, count[a]] = i
-                    count[a] += 1
-
-
-@kernel
-def limit_to_nearest(forest, index, total, own, k, limit):
+def limit_to_nearest(index, total, own, k, slack, limit):
     """Set each lane's limit so that the k nearest are within it."""
     far = np.empty((own.size, k))
     who = np.empty((own.size, k), np.int64)
@@ -491,62 +489,23 @@ def limit_to_nearest(forest, index, total, own, k, limit):
         if not index.dead[i]:
             for a in range(own.size):
                 if total[i, a] < limit[a] and i != own[a]:
-                    size[a] = keep(np.float64(total[i, a]), i, size[a], far[a], who[a])
+                    d = np.float64(total[i, a])
+                    size[a] = keep(d, np.int64(i), size[a], far[a], who[a])
                     if size[a] == k:
                         limit[a] = far[a, 0]
     for a in range(own.size):
-        limit[a] = limit[a] * slack(forest) + TINY
+        limit[a] = limit[a] * slack + TINY
 
 
 @kernel
-def nearest_exact(forest, index, queries, hard, together, low, high, distance, ids):
-    """Fill the rows turn[low:high] of the answer."""
-    leaf, mine = paths_of(forest, index, queries, low, high)
-    slots = np.empty((high - low, index.ids.size), np.int32)
-    count = np.empty(high - low, np.int64)
-    limit = np.empty(LANES)
-    for start in range(0, high - low, together):
-        stop = min(start + together, high - low)
-        total = scan(forest, index, hard, leaf[start:stop], mine[start:stop])
-        for b in range(len(total)):
-            lanes = slice(start + b * LANES, min(start + (b + 1) * LANES, stop))
-            own = own_slots(queries, low + lanes.start, low + lanes.stop)
-            limit_to_nearest(forest, index, total[b], own, distance.shape[1], limit)
-            shortlist(index, total[b], own, limit, slots[lanes], count[lanes])
-    select_nearest(forest, index, queries, hard, low, leaf, mine, slots, count, distance, ids)
-
-
-@kernel
-def within_exact(forest, index, queries, hard, together, low, high, radius):
-    """(first, count, distance, ids): query turn[low + a] has first[a]:first[a] + count[a]."""
-    n, m, T = index.ids.size, index.new_ids.size, forest.root.size - 1
-    leaf, mine = paths_of(forest, index, queries, low, high)
-    slots = np.empty((high - low, n), np.int32)
-    count = np.empty(high - low, np.int64)
-    limit = np.empty(LANES)
-    for a in range(LANES):
-        limit[a] = radius * T * slack(forest) + TINY
-    for start in range(0, high - low, together):
-        stop = min(start + together, high - low)
-        total = scan(forest, index, hard, leaf[start:stop], mine[start:stop])
-        for b in range(len(total)):
-            lanes = slice(start + b * LANES, min(start + (b + 1) * LANES, stop))
-            own = own_slots(queries, low + lanes.start, low + lanes.stop)
-            shortlist(index, total[b], own, limit, slots[lanes], count[lanes])
-    exact = measure(forest, index, hard, leaf, mine, slots, count)
-    own = own_slots(queries, low, high)
-    first = np.zeros(high - low, np.int64)
-    for a in range(1, high - low):
-        first[a] = first[a - 1] + count[a - 1] + m
-    size = first[-1] + count[-1] + m
-    distance, ids = np.empty(size), np.empty(size, np.int64)
-    for a in range(high - low):
-        here = slice(first[a], first[a] + count[a] + m)
-        count[a] = select(
-            forest, index, hard, leaf[a], mine[a], own[a], slots[a, : count[a]], exact[a], radius,
-            distance[here], ids[here],
-        )  # fmt: skip
-    return first, count, distance, ids
+def shortlist(index, total, own, limit, slots, count):
+    """Points whose sum is at most the lane's limit: slots[lane, : count[lane]]."""
+    for i in range(index.ids.size):
+        if not index.dead[i]:
+            for a in range(own.size):
+                if total[i, a] <= limit[a] and i != own[a]:
+                    slots[a, count[a]] = i
+                    count[a] += 1
 
 
 # -------------------------------------------------------------------------------------- approximate
@@ -626,32 +585,24 @@ def gather_tree(forest, index, t, leaf, own, quota, state, met, stamp, tick, slo
 
 
 @kernel
-def nearest_found(forest, index, queries, hard, quota, seed, low, high, distance, ids):
-    """Fill the rows turn[low:high] of the answer with the nearest of the candidates."""
-    T = forest.root.size - 1
+def gather(forest, index, rows, turn, own, paths, quota, k, seed, slots, count):
+    """Candidates of every query: slots[a, : count[a]], at least k where there are so many."""
     n, m = index.ids.size, index.new_ids.size
-    leaf, mine = paths_of(forest, index, queries, low, high)
-    own = own_slots(queries, low, high)
-    slots = np.empty((high - low, n), np.int32)  # memory is only touched as far as it is filled
-    count = np.empty(high - low, np.int64)
     met = Met(np.zeros(n, np.int64), np.zeros(n, np.int64))
     tick = 0
-    for a in range(high - low):
-        stream = fingerprint(queries.rows[queries.turn[low + a]], seed)
+    for a in range(turn.size):
+        stream = fingerprint(rows[turn[a]], seed)
         merged = own[a] if own[a] < n else -1
         beside = m - (own[a] >= n)
-        size = 0
         wanted = quota
         while True:
-            for t in range(T):
+            for t in range(forest.root.size - 1):
                 tick += 1
                 state = scramble(stream ^ np.uint64(t))
-                size = gather_tree(
-                    forest, index, t, leaf[a, t], merged, wanted, state, met, a + 1, tick,
-                    slots[a], size,
+                count[a] = gather_tree(
+                    forest, index, t, paths.leaf[a, t], merged, wanted, state, met, a + 1, tick,
+                    slots[a], count[a],
                 )  # fmt: skip
-            if size + beside >= distance.shape[1] or wanted >= n:
+            if count[a] + beside >= k or wanted >= n:
                 break
             wanted = min(2 * wanted, n)  # climb on
-        count[a] = size
-    select_nearest(forest, index, queries, hard, low, leaf, mine, slots, count, distance, ids)
