@@ -96,12 +96,14 @@ def find_impostors(
     centred, sq_norm = centred.astype(dtype), sq_norm.astype(dtype)
     doubled = -2.0 * centred.T
     most = max(50, MOST // n)
+    seeking = np.flatnonzero(targets[:, 0] >= 0)
 
     def search(low: int, high: int) -> tuple[np.ndarray, np.ndarray, bool]:
-        sq_dist = centred[low:high] @ doubled
+        own = seeking[low:high]
+        sq_dist = centred[own] @ doubled
         sq_dist += sq_norm
-        near = sq_dist < (radius[low:high] - sq_norm[low:high])[:, None].astype(dtype)
-        near &= codes[low:high, None] != codes
+        near = sq_dist < (radius[own] - sq_norm[own])[:, None].astype(dtype)
+        near &= codes[own, None] != codes
         count = near.sum(axis=1)
         full = np.flatnonzero(count > most)
         for i in full:
@@ -111,9 +113,17 @@ def find_impostors(
         return count, np.nonzero(near)[1].astype(np.int32), len(full) == 0
 
     step = max(1, BLOCK // n)
-    blocks = [(low, min(low + step, n)) for low in range(0, n, step)]
+    blocks = [(low, low + step) for low in range(0, len(seeking), step)]
     counts, impostors, complete = zip(*run(search, blocks, n_jobs), strict=True)
-    return join(targets, np.concatenate(counts), np.concatenate(impostors), all(complete))
+    count = np.zeros(n, np.int64)
+    count[seeking] = np.concatenate(counts)
+    return join(targets, count, np.concatenate(impostors), all(complete))
+
+
+def links(near: Neighbors, weight: np.ndarray) -> sp.csr_matrix:
+    """The listed pairs as a matrix [n, n] of weights."""
+    n = len(near.middle)
+    return sp.csr_matrix((weight, near.other, near.start), shape=(n, n))
 
 
 def margin_loss(
@@ -140,15 +150,6 @@ def margin_loss(
     run(far_side, spans, n_jobs)
     gradient *= 2.0
     return Loss(value, plain, multipliers, gradient, weight)
-
-
-def scatter(rows: np.ndarray, near: Neighbors, weight: np.ndarray) -> np.ndarray:
-    """sum over listed pairs of weight * (x_i - x_l)(x_i - x_l)^T: a loss's gradient by M = L^T L."""
-    n = len(rows)
-    links = sp.csr_matrix((weight, near.other, near.start), shape=(n, n))
-    degree = np.asarray(links.sum(axis=0)).ravel() + np.asarray(links.sum(axis=1)).ravel()
-    across = rows.T @ (links @ rows)
-    return (rows.T * degree) @ rows - across - across.T
 
 
 @kernel

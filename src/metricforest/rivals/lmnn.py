@@ -26,12 +26,15 @@ from sklearn.metrics import euclidean_distances
 
 from .. import constraints as cn
 from .fitting import all_or_nothing, check_real, check_whole, labelled_classes, refuse, say
-from .impostors import MOST, Loss, Neighbors, find_impostors, margin_loss, scatter
+from .impostors import MOST, Loss, Neighbors, find_impostors, links, margin_loss
 from .mapped import LinearMetric
+from .scatter import by_weight, scatter
 
-TAUS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # widths over which the hinge is rounded off
+TAUS = (0.1, 0.01, 0.001)  # widths over which the hinge is rounded off
 ROUND = 30  # steps of L-BFGS between two searches for impostors
 HALVINGS = 12  # of a step that met unlisted impostors
+LARGE = 4_000_000  # numbers in the rows from which on single precision is good enough
+MANY = 10_000  # rows from which on some come first
 SAMPLE = 128  # rows that decide on the scale of the first map
 
 
@@ -176,7 +179,7 @@ class LMNN(LinearMetric):
                 self.n_jobs,
                 self.verbose,
             )
-            warn_unfinished(found, self.max_iter)
+            warn_unfinished(found)
             self.components_ = found.L
             self.objective_, self.objective_bound_ = found.objective, found.bound
             self.n_iter_ = found.n_iter
@@ -193,10 +196,10 @@ def check_n_components(estimator: LMNN, n_features: int) -> None:
             )
 
 
-def warn_unfinished(found: Solution, max_iter: int) -> None:
+def warn_unfinished(found: Solution) -> None:
     if not found.converged:
         warnings.warn(
-            f"LMNN has not converged in max_iter={max_iter} steps: its objective is "
+            f"LMNN has not converged in {found.n_iter} steps (max_iter): its objective is "
             f"{found.objective:.6g}, proven to be at least {found.bound:.6g}",
             ConvergenceWarning,
             stacklevel=3,
@@ -226,20 +229,45 @@ def solve(
     Ends when a round of L-BFGS gains less than a tenth of tol and rounding the hinge costs less than
     tol, or when the bound proves what is left to be less than tol.
     """
-    pull, push = 1.0 - mu, mu
     white, back, spread = whiten(rows)
+    if white.size > LARGE:
+        white = white.astype(np.float32)
     L = np.diag(spread)[:n_components]
-    L *= np.sqrt(best_scale(white @ L.T, codes, targets, pull, push))
-    near = find_impostors(white @ L.T, codes, targets, n_jobs)
-    bound_from = dual_bound(white, near, pull)
+    L *= np.sqrt(best_scale(white @ L.T, codes, targets, mu))
+    n_iter = 0
+    if len(rows) > MANY:  # a first map from the targets of some rows, which costs as much less
+        chosen = np.random.default_rng(0).permutation(len(rows))[:: len(rows) // (MANY // 2)]
+        some = np.full_like(targets, -1)
+        some[chosen] = targets[chosen]
+        first = descend(white, codes, some, L, mu, TAUS[:1], max_iter, tol, n_jobs, verbose)
+        L, n_iter = first.L, first.n_iter
+    found = descend(white, codes, targets, L, mu, TAUS, max_iter, tol, n_jobs, verbose)
+    return found._replace(L=by_weight(found.L @ back.T), n_iter=n_iter + found.n_iter)
+
+
+def descend(
+    white: np.ndarray,
+    codes: np.ndarray,
+    targets: np.ndarray,
+    L: np.ndarray,
+    mu: float,
+    taus: tuple[float, ...],
+    max_iter: int,
+    tol: float,
+    n_jobs: int | None,
+    verbose: int,
+) -> Solution:
+    """The map of white rows that minimises the objective, from the map L on."""
+    near = find_impostors(image(white, L), codes, targets, n_jobs)
+    bound_from = dual_bound(white, near, 1.0 - mu)
     best, bound, n_iter, level, converged = None, 0.0, 0, 0, False
 
     def at(L: np.ndarray, near: Neighbors) -> Loss:
-        return margin_loss(white @ L.T, near, pull, push, TAUS[level], n_jobs)
+        return margin_loss(image(white, L), near, 1.0 - mu, mu, taus[level], n_jobs)
 
     def flat(values: np.ndarray) -> tuple[float, np.ndarray]:
         found = at(values.reshape(L.shape), near)
-        return found.value, (found.gradient.T @ white).ravel()
+        return found.value, (found.gradient.T @ white).ravel().astype(np.float64)
 
     before = at(L, near).value
     while n_iter < max_iter and not converged:
@@ -250,7 +278,7 @@ def solve(
         # its gain: then half of it is tried, and so on.
         for halving in range(HALVINGS):
             moved = L + (step.x.reshape(L.shape) - L) / 2**halving
-            there = find_impostors(white @ moved.T, codes, targets, n_jobs)
+            there = find_impostors(image(white, moved), codes, targets, n_jobs)
             now = at(moved, there)
             if now.value <= before and there.complete >= near.complete:
                 L, near = moved, there
@@ -263,11 +291,10 @@ def solve(
             best = Solution(L, now.plain, 0.0, 0, False, near.complete)
         if stuck:
             bound = max(bound, bound_from(near, now))
-            rounded = now.plain - now.value
             converged = (
                 best.objective - bound <= tol * best.objective
-                or rounded <= tol * now.plain
-                or level + 1 == len(TAUS)
+                or now.plain - now.value <= tol * now.plain
+                or level + 1 == len(taus)
             )
             if not converged:
                 level += 1
@@ -278,8 +305,11 @@ def solve(
             f"{len(near.other):,} neighbours listed",
         )
     assert best is not None
-    L = by_weight(best.L @ back.T)
-    return best._replace(L=L, bound=bound, n_iter=n_iter, converged=converged)
+    return best._replace(bound=bound, n_iter=n_iter, converged=converged)
+
+
+def image(white: np.ndarray, L: np.ndarray) -> np.ndarray:
+    return white @ L.T.astype(white.dtype)
 
 
 def whiten(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -296,9 +326,7 @@ def whiten(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
-def best_scale(
-    Z: np.ndarray, codes: np.ndarray, targets: np.ndarray, pull: float, push: float
-) -> float:
+def best_scale(Z: np.ndarray, codes: np.ndarray, targets: np.ndarray, mu: float) -> float:
     """The factor of squared distances that minimises the objective, judged by a sample of rows."""
     sample = np.flatnonzero(targets[:, 0] >= 0)
     sample = sample[np.linspace(0, len(sample) - 1, min(SAMPLE, len(sample))).astype(int)]
@@ -312,21 +340,23 @@ def best_scale(
 
     def objective(log_scale: float) -> float:
         scale = np.exp(log_scale) / typical
-        total = pull * scale * np.nansum(to_target)
+        total = (1.0 - mu) * scale * np.nansum(to_target)
         for j in range(targets.shape[1]):
             hinge = 1.0 + scale * (to_target[:, j, None] - sq_dist)
-            total += push * np.nansum(hinge, where=foreign & (hinge > 0.0))
+            total += mu * np.nansum(hinge, where=foreign & (hinge > 0.0))
         return total
 
-    return float(np.exp(minimize_scalar(objective, bounds=(-7, 14), method="bounded", options={"xatol": 0.1}).x) / typical)
+    found = minimize_scalar(objective, bounds=(-7.0, 14.0), method="bounded", options={"xatol": 0.1})
+    return float(np.exp(found.x) / typical)
 
 
 def dual_bound(white: np.ndarray, near: Neighbors, pull: float) -> Callable[[Neighbors, Loss], float]:
     """A function that bounds the objective from below by the slopes of the hinges at some map."""
+    white = white.astype(np.float64)
     is_target = np.zeros(len(near.other))
     for j in range(int((near.middle - near.start[:-1]).max())):
         is_target[(near.start[:-1] + j)[near.start[:-1] + j < near.middle]] = 1.0
-    C = scatter(white, near, pull * is_target)
+    C = scatter(white, links(near, pull * is_target))
     eigenvalues, axes = eigh(C)
     if eigenvalues[0] <= 1e-10 * eigenvalues[-1]:
         return lambda near, loss: 0.0
@@ -334,15 +364,9 @@ def dual_bound(white: np.ndarray, near: Neighbors, pull: float) -> Callable[[Nei
 
     def bound(near: Neighbors, loss: Loss) -> float:
         # C - s sum u A >= 0 for s up to 1 / (1 - lowest eigenvalue of C - sum u A beside C).
-        slack = to_unit.T @ scatter(white, near, loss.weight) @ to_unit
+        slack = to_unit.T @ scatter(white, links(near, loss.weight)) @ to_unit
         lowest = eigvalsh(slack, subset_by_index=[0, 0])[0]
         return loss.multipliers / max(1.0, 1.0 - lowest)
 
     return bound
 
-
-def by_weight(L: np.ndarray) -> np.ndarray:
-    """The same metric with orthogonal rows, longest first, the largest entry of each positive."""
-    _, lengths, axes = svd(L, full_matrices=False)
-    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
-    return lengths[:, None] * axes * np.sign(largest)
