@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/cross_validation.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/cross_validation.md", "docs/rivals_labels.md"])
 def test_code_on_the_page_runs(page, capsys):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

@@ -43,6 +43,15 @@ def check_real(estimator: BaseEstimator, name: str, low: float, high: float) -> 
         raise ValueError(f"{name} must lie between {low:g} and {high:g}, got {value}")
 
 
+def check_n_components(estimator: Any, n_features: int) -> None:
+    """None, or from 1 to the number of features."""
+    value = estimator.n_components
+    if value is not None:
+        check_whole(estimator, "n_components", 1)
+        if value > n_features:
+            raise ValueError(f"n_components={value} is more than the {n_features} features of X")
+
+
 def refuse(estimator: BaseEstimator, uses: str, **given: object) -> None:
     """A TypeError where the caller gave supervision that the metric cannot use."""
     for name, value in given.items():

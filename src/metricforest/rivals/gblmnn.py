@@ -20,9 +20,17 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from .. import constraints as cn
-from .fitting import all_or_nothing, check_real, check_whole, labelled_classes, refuse, say
+from .fitting import (
+    all_or_nothing,
+    check_n_components,
+    check_real,
+    check_whole,
+    labelled_classes,
+    refuse,
+    say,
+)
 from .impostors import Neighbors, join, margin_loss
-from .lmnn import check_n_components, solve, warn_unfinished
+from .lmnn import solve, warn_unfinished
 from .mapped import MappedMetric
 
 REFRESH = 10  # trees between two searches for impostors, and between two looks at held-out rows
@@ -54,7 +62,7 @@ class GBLMNN(MappedMetric):
     learning_rate : float, default=0.01
         The first step along a tree. It grows by a hundredth with every tree that lowers the loss; a
         tree that does not is taken back, and the step halved.
-    max_depth : int, default=4
+    max_depth : int, default=6
         Of every tree.
     max_features : int, float, "sqrt", "log2" or None, default=None
         Features that each split of a tree looks at, as in scikit-learn's trees: None is all. Fewer
@@ -113,7 +121,7 @@ class GBLMNN(MappedMetric):
         self,
         n_estimators: int = 200,
         learning_rate: float = 0.01,
-        max_depth: int = 4,
+        max_depth: int = 6,
         max_features: int | float | str | None = None,
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 50,
@@ -136,6 +144,11 @@ class GBLMNN(MappedMetric):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
 
     def fit(
         self,

@@ -22,7 +22,9 @@ from threadpoolctl import threadpool_limits
 
 from ..compiled import kernel
 
-SLACK = 0.5  # impostors are listed this far beyond the margin, so that a list stays good for a while
+SLACK = (
+    0.5  # impostors are listed this far beyond the margin, so that a list stays good for a while
+)
 MOST = 60_000_000  # impostors listed at most; beyond that the nearest MOST / n of every row
 BLOCK = 1 << 23  # squared distances held at once by a search
 CHUNK = 4_096  # rows per task: fixed, so that sums do not depend on n_jobs

@@ -25,7 +25,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import euclidean_distances
 
 from .. import constraints as cn
-from .fitting import all_or_nothing, check_real, check_whole, labelled_classes, refuse, say
+from .fitting import (
+    all_or_nothing,
+    check_n_components,
+    check_real,
+    check_whole,
+    labelled_classes,
+    refuse,
+    say,
+)
 from .impostors import MOST, Loss, Neighbors, find_impostors, links, margin_loss
 from .mapped import LinearMetric
 from .scatter import by_weight, scatter
@@ -34,7 +42,6 @@ TAUS = (0.1, 0.01, 0.001)  # widths over which the hinge is rounded off
 ROUND = 30  # steps of L-BFGS between two searches for impostors
 HALVINGS = 12  # of a step that met unlisted impostors
 LARGE = 4_000_000  # numbers in the rows from which on single precision is good enough
-MANY = 10_000  # rows from which on some come first
 SAMPLE = 128  # rows that decide on the scale of the first map
 
 
@@ -109,8 +116,8 @@ class LMNN(LinearMetric):
     >>> from metricforest.rivals import LMNN
     >>> X = np.array([[0.0, 0], [0.1, 9], [0.2, 4], [1.0, 1], [1.1, 8], [1.2, 5]])
     >>> lmnn = LMNN(n_neighbors=2).fit(X, [0, 0, 0, 1, 1, 1])
-    >>> lmnn.kneighbors(n_neighbors=2, return_distance=False)[0].tolist()
-    [2, 1]
+    >>> sorted(lmnn.kneighbors(n_neighbors=2, return_distance=False)[0].tolist())
+    [1, 2]
     """
 
     def __init__(
@@ -132,6 +139,11 @@ class LMNN(LinearMetric):
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
 
     def fit(
         self,
@@ -187,15 +199,6 @@ class LMNN(LinearMetric):
         return self
 
 
-def check_n_components(estimator: LMNN, n_features: int) -> None:
-    if estimator.n_components is not None:
-        check_whole(estimator, "n_components", 1)
-        if estimator.n_components > n_features:
-            raise ValueError(
-                f"n_components={estimator.n_components} is more than the {n_features} features of X"
-            )
-
-
 def warn_unfinished(found: Solution) -> None:
     if not found.converged:
         warnings.warn(
@@ -234,36 +237,12 @@ def solve(
         white = white.astype(np.float32)
     L = np.diag(spread)[:n_components]
     L *= np.sqrt(best_scale(white @ L.T, codes, targets, mu))
-    n_iter = 0
-    if len(rows) > MANY:  # a first map from the targets of some rows, which costs as much less
-        chosen = np.random.default_rng(0).permutation(len(rows))[:: len(rows) // (MANY // 2)]
-        some = np.full_like(targets, -1)
-        some[chosen] = targets[chosen]
-        first = descend(white, codes, some, L, mu, TAUS[:1], max_iter, tol, n_jobs, verbose)
-        L, n_iter = first.L, first.n_iter
-    found = descend(white, codes, targets, L, mu, TAUS, max_iter, tol, n_jobs, verbose)
-    return found._replace(L=by_weight(found.L @ back.T), n_iter=n_iter + found.n_iter)
-
-
-def descend(
-    white: np.ndarray,
-    codes: np.ndarray,
-    targets: np.ndarray,
-    L: np.ndarray,
-    mu: float,
-    taus: tuple[float, ...],
-    max_iter: int,
-    tol: float,
-    n_jobs: int | None,
-    verbose: int,
-) -> Solution:
-    """The map of white rows that minimises the objective, from the map L on."""
     near = find_impostors(image(white, L), codes, targets, n_jobs)
     bound_from = dual_bound(white, near, 1.0 - mu)
     best, bound, n_iter, level, converged = None, 0.0, 0, 0, False
 
     def at(L: np.ndarray, near: Neighbors) -> Loss:
-        return margin_loss(image(white, L), near, 1.0 - mu, mu, taus[level], n_jobs)
+        return margin_loss(image(white, L), near, 1.0 - mu, mu, TAUS[level], n_jobs)
 
     def flat(values: np.ndarray) -> tuple[float, np.ndarray]:
         found = at(values.reshape(L.shape), near)
@@ -294,7 +273,7 @@ def descend(
             converged = (
                 best.objective - bound <= tol * best.objective
                 or now.plain - now.value <= tol * now.plain
-                or level + 1 == len(taus)
+                or level + 1 == len(TAUS)
             )
             if not converged:
                 level += 1
@@ -305,7 +284,8 @@ def descend(
             f"{len(near.other):,} neighbours listed",
         )
     assert best is not None
-    return best._replace(bound=bound, n_iter=n_iter, converged=converged)
+    L = by_weight(best.L @ back.T)
+    return best._replace(L=L, bound=bound, n_iter=n_iter, converged=converged)
 
 
 def image(white: np.ndarray, L: np.ndarray) -> np.ndarray:
@@ -346,11 +326,15 @@ def best_scale(Z: np.ndarray, codes: np.ndarray, targets: np.ndarray, mu: float)
             total += mu * np.nansum(hinge, where=foreign & (hinge > 0.0))
         return total
 
-    found = minimize_scalar(objective, bounds=(-7.0, 14.0), method="bounded", options={"xatol": 0.1})
+    found = minimize_scalar(
+        objective, bounds=(-7.0, 14.0), method="bounded", options={"xatol": 0.1}
+    )
     return float(np.exp(found.x) / typical)
 
 
-def dual_bound(white: np.ndarray, near: Neighbors, pull: float) -> Callable[[Neighbors, Loss], float]:
+def dual_bound(
+    white: np.ndarray, near: Neighbors, pull: float
+) -> Callable[[Neighbors, Loss], float]:
     """A function that bounds the objective from below by the slopes of the hinges at some map."""
     white = white.astype(np.float64)
     is_target = np.zeros(len(near.other))
@@ -369,4 +353,3 @@ def dual_bound(white: np.ndarray, near: Neighbors, pull: float) -> Callable[[Nei
         return loss.multipliers / max(1.0, 1.0 - lowest)
 
     return bound
-
