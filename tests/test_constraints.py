@@ -244,3 +244,39 @@ def test_number_of_active_constraints():
             if abs(fraction * n - round(fraction * n)) < 1e-9:  # a whole number but for rounding
                 expected = 0 if n == 0 else max(1, round(fraction * n))
             assert n_active(n, fraction) == expected
+
+
+def test_class_neighbors_and_triplets_are_those_of_plain_loops():
+    import naive_margins
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.integers(-1, 4, 40)
+    y[:2], y[2] = 5, 6  # classes of two rows and of one
+    wanted = []
+    for same in (True, False):
+        near = cn.class_neighbors(X, y, 4, same)
+        wanted.append(naive_margins.nearest_of_class(X, y, 4, same))
+        assert near.dtype == np.int32
+        assert [[j for j in row if j >= 0] for row in near.tolist()] == wanted[-1]
+    triplets = cn.draw_triplets(X, y, 4)
+    assert triplets.tolist() == [
+        [i, j, k] for i in range(40) for j in wanted[0][i] for k in wanted[1][i]
+    ]
+
+
+def test_a_row_is_not_its_own_neighbour_among_identical_rows():
+    near = cn.class_neighbors(np.zeros((6, 2)), np.array([0, 0, 0, 1, 1, 1]), 2, True)
+    assert [sorted(row) for row in near.tolist()] == [
+        [1, 2],
+        [0, 2],
+        [0, 1],
+        [4, 5],
+        [3, 5],
+        [3, 4],
+    ]
+
+
+def test_no_triplets_where_there_is_one_class_or_none():
+    X = np.arange(6.0).reshape(3, 2)
+    assert cn.draw_triplets(X, np.zeros(3, int), 3).shape == (0, 3)
+    assert cn.draw_triplets(X, np.full(3, cn.UNLABELLED), 3).shape == (0, 3)

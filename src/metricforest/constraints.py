@@ -11,6 +11,7 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 
 from .ssmmc import CANNOT, MUST, TRIPLET
@@ -191,6 +192,44 @@ def draw_pairs(
     pairs = np.concatenate(must + cannot)
     labels = np.repeat([1, -1], [sum(map(len, must)), sum(map(len, cannot))])
     return pairs, labels
+
+
+def class_neighbors(
+    rows: np.ndarray, codes: np.ndarray, k: int, same: bool, n_jobs: int | None = None
+) -> np.ndarray:
+    """The k nearest labelled rows of the same class (itself left out), or of any other class.
+
+    int32 [n, k], nearest first, -1 where there are no more of them and for unlabelled rows.
+    """
+    near = np.full((len(rows), k), -1, np.int32)
+    labelled = codes != UNLABELLED
+    for c in np.unique(codes[labelled]):
+        inside = np.flatnonzero(codes == c)
+        among = inside if same else np.flatnonzero(labelled & (codes != c))
+        found = min(k, len(among) - same)
+        if found > 0:
+            finder = NearestNeighbors(n_neighbors=found, n_jobs=n_jobs).fit(rows[among])
+            index = finder.kneighbors(None if same else rows[inside], return_distance=False)
+            near[inside, :found] = among[index]
+    return near
+
+
+def draw_triplets(
+    rows: np.ndarray, codes: np.ndarray, k: int, n_jobs: int | None = None
+) -> np.ndarray:
+    """Triplets (m, 3) of labelled rows: anchor, one of its k nearest of its class, one of others.
+
+    Every labelled row with each of its k nearest of its own class and each of its k nearest of all
+    other classes: k * k per row, fewer where a class has no more rows.
+    """
+    nearer = class_neighbors(rows, codes, k, True, n_jobs)
+    farther = class_neighbors(rows, codes, k, False, n_jobs)
+    triplets = np.empty((len(rows), k, k, 3), np.int64)
+    triplets[..., 0] = np.arange(len(rows))[:, None, None]
+    triplets[..., 1] = nearer[:, :, None]
+    triplets[..., 2] = farther[:, None, :]
+    triplets = triplets.reshape(-1, 3)
+    return triplets[(triplets >= 0).all(axis=1)]
 
 
 def gather(

@@ -1,0 +1,288 @@
+"""GB-LMNN: gradient boosting on top of LMNN's map (Kedem et al., NIPS 2012).
+
+The map is phi(x) = L x + sum_t a_t h_t(x), h_t a regression tree with one output per dimension, grown
+on x to fit minus the gradient of
+
+    1/2 [ sum_ij d_ij + sum_ijl max(0, 1 + d_ij - d_il) ]
+
+by the mapped rows. Targets j are the nearest of a row's class in the given features, for good;
+impostors l are sought among the nearest rows of other classes in the map as it is, every few trees.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import check_random_state
+
+from .. import constraints as cn
+from .fitting import (
+    all_or_nothing,
+    check_n_components,
+    check_real,
+    check_whole,
+    labelled_classes,
+    refuse,
+    say,
+)
+from .impostors import Neighbors, join, margin_loss
+from .lmnn import solve, warn_unfinished
+from .mapped import MappedMetric
+
+REFRESH = 10  # trees between two searches for impostors, and between two looks at held-out rows
+N_CANDIDATES = 50  # nearest rows of other classes that may be impostors
+PULL = PUSH = 0.5
+SMALLEST = 1e-12  # a step below it changes nothing
+
+
+class Grown(NamedTuple):
+    """The map L x + sum_t weights[t] * trees[t](x)."""
+
+    L: np.ndarray  # [r, d]
+    trees: list[DecisionTreeRegressor]
+    weights: list[float]
+    errors: list[float]  # of the nearest neighbour on held-out rows, after 0, 10, 20, ... trees
+    best: int  # number of trees with the smallest error
+
+
+class GBLMNN(MappedMetric):
+    """Gradient-boosted large margin nearest neighbours: LMNN's map, bent by regression trees.
+
+    Learns from labels only; rows without a label take no part, but can be found. Where held-out rows
+    say that no tree helps, it is LMNN.
+
+    Parameters
+    ----------
+    n_estimators : int, default=200
+        Trees at most. Every tenth tree the held-out rows are asked, and the best number is kept.
+    learning_rate : float, default=0.01
+        The first step along a tree. It grows by a hundredth with every tree that lowers the loss; a
+        tree that does not is taken back, and the step halved.
+    max_depth : int, default=6
+        Of every tree.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Features that each split of a tree looks at, as in scikit-learn's trees: None is all. Fewer
+        are quicker: a tree costs rows x features looked at x dimensions of the map.
+    validation_fraction : float, default=0.2
+        Share of every class's rows held out to choose the number of trees; then all rows learn
+        with that many. 0 grows `n_estimators` trees.
+    n_iter_no_change : int, default=50
+        Ends when so many trees have not made the held-out rows better.
+    n_neighbors : int, default=3
+        Target neighbours of every row; fewer for rows of a class that has no more.
+    n_components : int, default=None
+        Most dimensions of the mapped rows. None: as many as there are features.
+    standardize : bool, default=True
+        Bring every feature to zero mean and unit variance first.
+    n_jobs : int, default=None
+        Threads. None is 1 unless in a `joblib.parallel_config`; -1 uses all cores.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the choice of the held-out rows and the trees.
+    verbose : int, default=0
+        1 shows progress on standard error.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features_in_)
+        LMNN's map of standardised rows.
+    trees_ : list of DecisionTreeRegressor
+        The trees; they read standardised rows as float32.
+    tree_weights_ : ndarray of shape (n_trees,)
+        The step along each tree.
+    validation_errors_ : ndarray
+        Share of held-out rows whose nearest neighbour is of another class, after 0, 10, 20, ... trees.
+    n_features_in_ : int
+        Number of features seen by `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where X had names.
+    mean_, scale_ : ndarray of shape (`n_features_in_`,)
+        What `standardize` subtracts and divides by; zeros and ones without it.
+
+    References
+    ----------
+    D. Kedem, S. Tyree, F. Sha, G. Lanckriet and K. Q. Weinberger, "Non-linear Metric Learning",
+    NIPS 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from metricforest.rivals import GBLMNN
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = GBLMNN(n_estimators=20, random_state=0).fit(X, y)
+    >>> metric.transform(X).shape
+    (150, 4)
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 200,
+        learning_rate: float = 0.01,
+        max_depth: int = 6,
+        max_features: int | float | str | None = None,
+        validation_fraction: float = 0.2,
+        n_iter_no_change: int = 50,
+        n_neighbors: int = 3,
+        n_components: int | None = None,
+        standardize: bool = True,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.max_features = max_features
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.standardize = standardize
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_labels: ArrayLike | None = None,
+        triplets: ArrayLike | None = None,
+    ) -> GBLMNN:
+        """Learn the map from labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels, -1 for unlabelled rows.
+        pairs, pair_labels, triplets : None
+            Refused: target neighbours and impostors are defined by classes.
+
+        Returns
+        -------
+        self : GBLMNN
+        """
+        with all_or_nothing(self):
+            refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
+            for name in ("n_estimators", "max_depth", "n_iter_no_change", "n_neighbors"):
+                check_whole(self, name, 1)
+            check_real(self, "learning_rate", 0.0, np.inf)
+            if self.validation_fraction != 0:
+                check_real(self, "validation_fraction", 0.0, 1.0)
+            rows = self._standardised(X)
+            check_n_components(self, rows.shape[1])
+            codes = labelled_classes(self, y, len(rows))
+            rng = check_random_state(self.random_state)
+            held = hold_out(codes, float(self.validation_fraction), rng)
+            n_trees, errors = self.n_estimators, []
+            if held.any():
+                learn = (codes != cn.UNLABELLED) & ~held
+                parts = rows[learn], codes[learn], rows[held], codes[held]
+                tried = self._grow(*parts, n_trees, rng)
+                n_trees, errors = tried.best, tried.errors
+            learn = codes != cn.UNLABELLED
+            parts = rows[learn], codes[learn], rows[:0], codes[:0]
+            grown = self._grow(*parts, n_trees, rng)
+            self.components_ = grown.L
+            self.trees_, self.tree_weights_ = grown.trees, np.array(grown.weights)
+            self.validation_errors_ = np.array(errors)
+            self._index(rows)
+        return self
+
+    def _grow(
+        self,
+        rows: np.ndarray,
+        codes: np.ndarray,
+        held_rows: np.ndarray,
+        held_codes: np.ndarray,
+        n_trees: int,
+        rng: np.random.RandomState,
+    ) -> Grown:
+        """LMNN's map and at most n_trees on it, fewer where the held-out rows (if any) say so."""
+        targets = cn.class_neighbors(rows, codes, self.n_neighbors, True, self.n_jobs)
+        base = solve(
+            rows,
+            codes,
+            targets,
+            n_components=self.n_components,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        warn_unfinished(base)
+        Z, held_Z = rows @ base.L.T, held_rows @ base.L.T
+        rows, held_rows = rows.astype(np.float32), held_rows.astype(np.float32)
+        rate = float(self.learning_rate)
+        trees, weights, errors, best = [], [], [], 0
+        for t in range(n_trees + 1):
+            if t % REFRESH == 0 or t == n_trees:
+                if len(held_Z):
+                    nearest = KNeighborsClassifier(1, n_jobs=self.n_jobs).fit(Z, codes)
+                    errors.append(1.0 - nearest.score(held_Z, held_codes))
+                    if errors[-1] < min(errors[:-1], default=np.inf):
+                        best = t
+                    say(self.verbose, f"GBLMNN {t} trees: held-out error {errors[-1]:.4f}")
+                if t == n_trees or (len(held_Z) and t - best >= self.n_iter_no_change):
+                    break
+                near = nearest_impostors(Z, codes, targets, self.n_jobs)
+                now = margin_loss(Z, near, PULL, PUSH, n_jobs=self.n_jobs)
+            tree = DecisionTreeRegressor(
+                max_depth=self.max_depth,
+                max_features=self.max_features,
+                random_state=rng.randint(np.iinfo(np.int32).max),
+            )
+            tree.fit(rows, -now.gradient, check_input=False)
+            move = outputs(tree, rows)
+            then = margin_loss(Z + rate * move, near, PULL, PUSH, n_jobs=self.n_jobs)
+            while then.value > now.value and rate > SMALLEST:
+                rate /= 2.0
+                then = margin_loss(Z + rate * move, near, PULL, PUSH, n_jobs=self.n_jobs)
+            Z += rate * move
+            held_Z += rate * outputs(tree, held_rows)
+            trees.append(tree)
+            weights.append(rate)
+            now, rate = then, rate * 1.01
+        return Grown(base.L, trees, weights, errors, best)
+
+    def _map(self, rows: np.ndarray) -> np.ndarray:
+        Z = rows @ self.components_.T
+        single = rows.astype(np.float32)
+        for tree, weight in zip(self.trees_, self.tree_weights_, strict=True):
+            Z += weight * outputs(tree, single)
+        return Z
+
+
+def hold_out(codes: np.ndarray, fraction: float, rng: np.random.RandomState) -> np.ndarray:
+    """Which rows to hold out: the share of every class, rounded down, at least two left over."""
+    held = np.zeros(len(codes), bool)
+    for c in np.unique(codes[codes != cn.UNLABELLED]):
+        inside = np.flatnonzero(codes == c)
+        n = min(int(fraction * len(inside)), len(inside) - 2)
+        if n > 0:
+            held[rng.choice(inside, n, replace=False)] = True
+    return held
+
+
+def outputs(tree: DecisionTreeRegressor, rows: np.ndarray) -> np.ndarray:
+    """What a tree says of float32 rows, always two-dimensional."""
+    said = tree.predict(rows, check_input=False)
+    return said[:, None] if said.ndim == 1 else said
+
+
+def nearest_impostors(
+    Z: np.ndarray, codes: np.ndarray, targets: np.ndarray, n_jobs: int | None
+) -> Neighbors:
+    """The targets, and the nearest mapped rows of other classes."""
+    candidates = cn.class_neighbors(Z, codes, N_CANDIDATES, False, n_jobs)
+    there = candidates >= 0
+    return join(targets, there.sum(axis=1), candidates[there], complete=True)
