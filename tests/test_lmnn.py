@@ -153,8 +153,8 @@ def test_identical_rows():
     ("parameters", "message"),
     [
         ({"n_neighbors": 0}, "n_neighbors must be at least 1, got 0"),
-        ({"mu": 1.0}, "mu must lie between 0 and 1, got 1.0"),
-        ({"tol": 0}, "tol must lie between 0 and 1, got 0"),
+        ({"mu": 1.0}, r"mu must be in \(0.0, 1.0\), got 1.0"),
+        ({"tol": 0}, r"tol must be in \(0.0, 1.0\), got 0"),
         ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
     ],
 )

@@ -7,7 +7,10 @@ from sklearn.datasets import load_iris
 import metricforest
 from metricforest import rivals
 
-SMALL = {"RandomForestDistance": {"n_estimators": 9, "n_constraints": 300}}
+SMALL = {
+    "GBLMNN": {"n_estimators": 20},
+    "RandomForestDistance": {"n_estimators": 9, "n_constraints": 300},
+}
 CASES = [(name, SMALL.get(name, {})) for name in rivals.__all__]
 CASES.append(("RandomForestDistance", {**SMALL["RandomForestDistance"], "trees": "extra-trees"}))
 

@@ -544,15 +544,23 @@ def check_whole(estimator: BaseEstimator, name: str, low: int) -> None:
 
 
 def check_real(
-    estimator: BaseEstimator, name: str, low: float, high: float, *, open_low: bool
+    estimator: BaseEstimator,
+    name: str,
+    low: float,
+    high: float,
+    *,
+    open_low: bool,
+    open_high: bool = False,
 ) -> None:
-    """Raise unless the parameter is a number from `low` (not itself if open_low) to `high`."""
+    """Raise unless the parameter is a finite number from `low` to `high`, open ends left out."""
     value: Any = getattr(estimator, name)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     value = float(value)
-    if not (low < value if open_low else low <= value) or not value <= high:
-        bounds = f"{'(' if open_low else '['}{low}, {high}{']' if high < np.inf else ')'}"
+    open_high = open_high or high == np.inf
+    above = low < value if open_low else low <= value
+    if not (above and (value < high if open_high else value <= high)):
+        bounds = f"{'(' if open_low else '['}{low}, {high}{')' if open_high else ']'}"
         raise ValueError(f"{name} must be in {bounds}, got {value}")
 
 

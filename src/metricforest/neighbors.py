@@ -287,7 +287,9 @@ def sink(d, i, size, far, who):
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and comes_before(far[child], who[child], far[child + 1], who[child + 1]):
+        if child + 1 < size and comes_before(
+            far[child], who[child], far[child + 1], who[child + 1]
+        ):
             child += 1
         if not comes_before(d, i, far[child], who[child]):
             break
@@ -471,9 +473,7 @@ def scan(forest, index, paths, hard):
             fill(forest, index, index.alpha[0], t, made, shift)
             certain = made
         for b in range(n_blocks):
-            scan_tree(
-                forest, index, t, certain, shift, hard, paths, b * LANES, w, s, total[b]
-            )
+            scan_tree(forest, index, t, certain, shift, hard, paths, b * LANES, w, s, total[b])
     return total
 
 

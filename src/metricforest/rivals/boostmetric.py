@@ -26,7 +26,8 @@ from scipy.special import expit, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import constraints as cn
-from .fitting import all_or_nothing, check_real, check_whole, labelled_classes, refuse, say
+from ..base import check_real, check_whole, unchanged_on_failure
+from .fitting import labelled_classes, refuse, say
 from .mapped import LinearMetric
 from .scatter import by_weight, scatter
 
@@ -156,12 +157,12 @@ class BoostMetric(LinearMetric):
         -------
         self : BoostMetric
         """
-        with all_or_nothing(self):
+        with unchanged_on_failure(self):
             refuse(self, "triplets or labels y", pairs=pairs, pair_labels=pair_labels)
             check_whole(self, "n_estimators", 1)
             check_whole(self, "n_neighbors", 1)
-            check_real(self, "reg_trace", 0.0, np.inf)
-            check_real(self, "tol", 0.0, 1.0)
+            check_real(self, "reg_trace", 0.0, np.inf, open_low=True)
+            check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
             if self.loss not in LOSSES:
                 raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
             rows = self._standardised(X)

@@ -3,44 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import constraints as cn
-
-
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """A fit that fails or is interrupted leaves the estimator as it was."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
-
-
-def check_whole(estimator: BaseEstimator, name: str, low: int) -> None:
-    value = getattr(estimator, name)
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an int, got {value!r}")
-    if value < low:
-        raise ValueError(f"{name} must be at least {low}, got {value}")
-
-
-def check_real(estimator: BaseEstimator, name: str, low: float, high: float) -> None:
-    """A number strictly between low and high."""
-    value: Any = getattr(estimator, name)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    if not low < float(value) < high:
-        raise ValueError(f"{name} must lie between {low:g} and {high:g}, got {value}")
+from ..base import check_whole
 
 
 def check_n_components(estimator: Any, n_features: int) -> None:

@@ -11,7 +11,7 @@ impostors l are sought among the nearest rows of other classes in the map as it 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,15 +20,10 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from .. import constraints as cn
-from .fitting import (
-    all_or_nothing,
-    check_n_components,
-    check_real,
-    check_whole,
-    labelled_classes,
-    refuse,
-    say,
-)
+from ..base import check_real, check_whole, unchanged_on_failure
+from ..sklearn_trees import pack, unpack
+from ..storage import check_array
+from .fitting import check_n_components, labelled_classes, refuse, say
 from .impostors import Neighbors, join, margin_loss
 from .lmnn import solve, warn_unfinished
 from .mapped import MappedMetric
@@ -173,13 +168,13 @@ class GBLMNN(MappedMetric):
         -------
         self : GBLMNN
         """
-        with all_or_nothing(self):
+        with unchanged_on_failure(self):
             refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
             for name in ("n_estimators", "max_depth", "n_iter_no_change", "n_neighbors"):
                 check_whole(self, name, 1)
-            check_real(self, "learning_rate", 0.0, np.inf)
+            check_real(self, "learning_rate", 0.0, np.inf, open_low=True)
             if self.validation_fraction != 0:
-                check_real(self, "validation_fraction", 0.0, 1.0)
+                check_real(self, "validation_fraction", 0.0, 1.0, open_low=True, open_high=True)
             rows = self._standardised(X)
             check_n_components(self, rows.shape[1])
             codes = labelled_classes(self, y, len(rows))
@@ -253,6 +248,21 @@ class GBLMNN(MappedMetric):
             weights.append(rate)
             now, rate = then, rate * 1.01
         return Grown(base.L, trees, weights, errors, best)
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "trees_": pack(self.trees_) if self.trees_ else None}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        packed = state.pop("trees_")
+        trees = unpack(packed, DecisionTreeRegressor()) if packed is not None else []
+        super()._restore(state)
+        self.trees_ = trees
+        r, d = self._n_features_out, self.n_features_in_
+        check_array(self.components_, "components_", np.float64, (r, d))
+        check_array(self.tree_weights_, "tree_weights_", np.float64, (len(trees),))
+        for tree in trees:
+            if (tree.n_features_in_, tree.n_outputs_) != (d, r):
+                raise ValueError(f"a tree maps {tree.n_features_in_} to {tree.n_outputs_} features")
 
     def _map(self, rows: np.ndarray) -> np.ndarray:
         Z = rows @ self.components_.T

@@ -25,15 +25,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import euclidean_distances
 
 from .. import constraints as cn
-from .fitting import (
-    all_or_nothing,
-    check_n_components,
-    check_real,
-    check_whole,
-    labelled_classes,
-    refuse,
-    say,
-)
+from ..base import check_real, check_whole, unchanged_on_failure
+from .fitting import check_n_components, labelled_classes, refuse, say
 from .impostors import MOST, Loss, Neighbors, find_impostors, links, margin_loss
 from .mapped import LinearMetric
 from .scatter import by_weight, scatter
@@ -168,12 +161,12 @@ class LMNN(LinearMetric):
         -------
         self : LMNN
         """
-        with all_or_nothing(self):
+        with unchanged_on_failure(self):
             refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
             check_whole(self, "n_neighbors", 1)
             check_whole(self, "max_iter", 1)
-            check_real(self, "mu", 0.0, 1.0)
-            check_real(self, "tol", 0.0, 1.0)
+            check_real(self, "mu", 0.0, 1.0, open_low=True, open_high=True)
+            check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
             rows = self._standardised(X)
             check_n_components(self, rows.shape[1])
             codes = labelled_classes(self, y, len(rows))
