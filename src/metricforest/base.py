@@ -244,9 +244,7 @@ def graph(distance: np.ndarray, column: np.ndarray, n_columns: int, mode: str) -
     """Neighbours (n, k) as a sparse matrix, entries of a row in the order given."""
     n, k = column.shape
     values = distance.ravel() if mode == "distance" else np.ones(n * k)
-    return sp.csr_matrix(
-        (values, column.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n_columns)
-    )
+    return sp.csr_matrix((values, column.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n_columns))
 
 
 def location_and_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

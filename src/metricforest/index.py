@@ -292,16 +292,20 @@ def trace(forest, level, rows, alpha, low, high, leaf, certain):
 
 @kernel
 def fill(forest, index, alpha, t, certain, shift):
-    """certain[base - shift + j] = s of every point at every split of tree t."""
-    for node in range(forest.root[t], forest.root[t + 1]):
-        if forest.left[node] == LEAF:
-            continue
-        row = forest.split[node]
-        out = index.base[node] - shift
-        for j in range(index.start[node], index.stop[node]):
-            x = index.rows[index.order[t, j]]
+    """certain[base - shift + j] = s of every point at every split of tree t.
+
+    Point by point, in the order of the leaves: a row is read once, and the planes on its path have
+    just been read for the point before.
+    """
+    for j in range(index.ids.size):
+        x = index.rows[index.order[t, j]]
+        node = forest.root[t]
+        while forest.left[node] != LEAF:
+            row = forest.split[node]
             p = project(x, forest.features[row], forest.weights[row])
-            certain[out + j] = sigmoid(p, alpha)
+            certain[index.base[node] - shift + j] = sigmoid(p, alpha)
+            right = forest.right[node]
+            node = right if j >= index.start[right] else forest.left[node]
 
 
 @kernel
