@@ -174,7 +174,8 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
             Entries of a row come nearest first.
         """
         check_mode(mode)
-        return graph(*self.kneighbors(X, n_neighbors), self._n_indexed(), mode)
+        distance, index = self.kneighbors(X, n_neighbors)
+        return graph(distance, index, self._n_indexed(), mode)
 
     def _queries(self, X: ArrayLike | None) -> np.ndarray | None:
         check_is_fitted(self)

@@ -7,9 +7,10 @@
     D(a, b) = mean of H over the trees
 
 s is rounded so that an index can keep it and still measure the same bits; everything after that is
-float64, and trees are summed in order. With ``hard`` the certainty p is 1. Rows are float32 and already prepared (standardised); nobody
-checks them again here. Work is cut into blocks of rows for a thread pool: every output row has one
-writer and trees are summed in order, so the bits do not depend on the number of threads.
+float64, and trees are summed in order. With ``hard`` the certainty p is 1. Rows
+are float32 and already prepared (standardised); nobody checks them again here. Work is cut into
+blocks of rows for a thread pool: every output row has one writer, so the bits do not depend on the
+number of threads.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from . import constraints as cn
 from . import distance, embedding, grow, neighbors
 from . import index as ix
 from .base import Metric, check_mode, check_radius, graph, location_and_scale
-from .forest import Forest, join
+from .forest import Forest, join, read_only
 
 logger = logging.getLogger("metricforest")
 
@@ -252,7 +252,7 @@ class HierarchyForest(TransformerMixin, Metric):
             stats += tree_stats
 
         # Nothing is set before every tree has been grown: an interrupted fit leaves no trace.
-        self.forest_ = join(done)
+        self.forest_ = read_only(join(done))
         self.constraints_ = table
         self.mean_, self.scale_ = mean, scale
         self.split_statistics_ = dict(zip(grow.STATISTICS, stats.tolist(), strict=True))
@@ -376,6 +376,12 @@ class HierarchyForest(TransformerMixin, Metric):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "forest_"):  # a pickle forgets that arrays are read-only
+            self.forest_ = read_only(self.forest_)
+            self._index = self._index and read_only(self._index)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")

@@ -28,7 +28,7 @@ import numpy as np
 
 from .compiled import kernel
 from .distance import blocks, in_parallel, project, sigmoid
-from .forest import LEAF, Forest
+from .forest import LEAF, Forest, read_only
 
 TRACE_BLOCK = 256  # points per task
 
@@ -91,7 +91,7 @@ def build(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads:
         next_id=np.array([n]),
         n_changes=np.zeros(1, np.int64),
     )
-    return refresh(forest, freeze(index), alpha, keep, n_threads)
+    return refresh(forest, read_only(index), alpha, keep, n_threads)
 
 
 def refresh(forest: Forest, index: Index, alpha: float, keep: bool, n_threads: int) -> Index:
@@ -104,21 +104,11 @@ def refresh(forest: Forest, index: Index, alpha: float, keep: bool, n_threads: i
         calls = ((fill, forest, index, alpha, t, certain, 0) for t in range(forest.n_trees))
         in_parallel(n_threads, calls)
     new_leaf, new_certain = trace_all(forest, index.level, index.new_rows, alpha, n_threads)
-    return freeze(
+    return read_only(
         index._replace(
             certain=certain, new_leaf=new_leaf, new_certain=new_certain, alpha=np.array([alpha])
         )
     )
-
-
-def freeze(index: Index) -> Index:
-    """Arrays that nobody can write to: compiled code then sees one type, in memory or in a file."""
-    frozen = []
-    for array in index:
-        view = array.view()
-        view.flags.writeable = False
-        frozen.append(view)
-    return Index(*frozen)
 
 
 def first_certain(forest: Forest, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
@@ -194,7 +184,7 @@ def remove(forest: Forest, index: Index, ids: np.ndarray, n_threads: int) -> Ind
 def settle(forest: Forest, index: Index, n_threads: int) -> Index:
     """Merge once searching the points beside, or passing over dead ones, has become a burden."""
     n = len(index.ids)
-    index = freeze(index)
+    index = read_only(index)
     if len(index.new_ids) > max(128, n // 128) or index.dead.sum() > max(128, n // 4):
         index = merge(forest, index, n_threads)
     return index
@@ -214,7 +204,7 @@ def merge(forest: Forest, index: Index, n_threads: int) -> Index:
     start, stop = np.empty(M, np.int32), np.empty(M, np.int32)
     calls = ((regroup, forest, index, target, t, order, place, start, stop) for t in range(T))
     in_parallel(n_threads, calls)
-    merged = freeze(
+    merged = read_only(
         index._replace(
             ids=ids[by_id],
             rows=np.concatenate([index.rows, index.new_rows])[source],
@@ -237,7 +227,7 @@ def merge(forest: Forest, index: Index, n_threads: int) -> Index:
     certain = np.empty(int(merged.base[-1] + merged.start[-1]), np.float32)
     calls = ((move, forest, index, merged, source, t, certain) for t in range(T))
     in_parallel(n_threads, calls)
-    return freeze(merged._replace(certain=certain))
+    return read_only(merged._replace(certain=certain))
 
 
 def trace_all(
