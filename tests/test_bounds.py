@@ -58,3 +58,36 @@ def test_projections_read_inside():
     X, y, *_ = three_clusters(0, 40, 50)
     metric = ITML(0.1, solver="projections", n_constraints=60, random_state=0).fit(X, y)
     assert metric.gap_ <= 1e-4 * metric.objective_
+
+
+@pytest.mark.parametrize("keep_certainties", [True, False])
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_searching_reads_inside(n, keep_certainties):
+    X = np.random.default_rng(n).normal(size=(n, 3)).round(1)
+    metric = HierarchyForest(
+        3, min_node_size=2, random_state=0, keep_certainties=keep_certainties
+    ).fit(X)
+
+    def search():
+        n_points = len(metric.ids_)
+        for asked, most in ((X, n_points), (None, n_points - 1)):
+            if most < 1:
+                continue
+            for k in {1, most}:
+                exact = metric.kneighbors(asked, k, n_candidates=None)
+                assert (metric.kneighbors(asked, k, n_candidates=n_points)[1] == exact[1]).all()
+                assert metric.kneighbors(asked, k, n_candidates=2, hard=True)[0].shape[1] == k
+        metric.radius_neighbors(X, 0.4)
+
+    search()
+    metric.add(X + 0.3)
+    metric.remove([0])
+    search()
+    metric.add(np.repeat(X, 140 // n + 1, axis=0))  # enough to merge
+    metric.remove(metric.ids_[::2])
+    search()
+    metric.remove(metric.ids_)
+    metric.radius_neighbors(X, 0.4)
+    metric.add(X)
+    search()
+    assert metric.transform(X).shape[0] == n

@@ -20,7 +20,7 @@ contiguous range of nodes and, through `order`, one contiguous range of points: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,6 +103,20 @@ def join(forests: Sequence[Forest]) -> Forest:
         weights=joined("weights"),
         order=joined("order"),
     )
+
+
+def read_only(arrays: Any) -> Any:
+    """A NamedTuple of the same arrays that nobody can write to.
+
+    Compiled code has a type for arrays that can be written to and one for those that cannot, as in
+    a file: with one type only, it is compiled once.
+    """
+    views = []
+    for array in arrays:
+        view = np.asarray(array).view()
+        view.flags.writeable = False
+        views.append(view)
+    return type(arrays)(*views)
 
 
 CHECKED = 1 << 18  # numbers that `check` looks at together: its memory is bounded

@@ -34,7 +34,7 @@ from .base import (
     location_and_scale,
     unchanged_on_failure,
 )
-from .forest import Forest, check, join
+from .forest import Forest, check, join, read_only
 from .storage import check_array
 
 logger = logging.getLogger("metricforest")
@@ -257,7 +257,7 @@ class HierarchyForest(TransformerMixin, Metric):
             stats += tree_stats
 
         # Nothing is set before every tree has been grown: an interrupted fit leaves no trace.
-        self.forest_ = join(done)
+        self.forest_ = read_only(join(done))
         self.constraints_ = table
         self.mean_, self.scale_ = mean, scale
         self.split_statistics_ = dict(zip(grow.STATISTICS, stats.tolist(), strict=True))
@@ -363,6 +363,12 @@ class HierarchyForest(TransformerMixin, Metric):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "forest_"):  # a pickle forgets that arrays are read-only
+            self.forest_ = read_only(self.forest_)
+            self._index = self._index and read_only(self._index)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
@@ -675,6 +681,7 @@ class HierarchyForest(TransformerMixin, Metric):
         self._check_parameters()
         d = self.n_features_in_
         check(self.forest_, d)
+        self.forest_ = read_only(self.forest_)
         n_rows = self.forest_.n_points
         check_array(self.mean_, "mean_", np.float64, (d,))
         check_array(self.scale_, "scale_", np.float64, (d,))

@@ -28,7 +28,7 @@ import numpy as np
 
 from .compiled import kernel
 from .distance import blocks, in_parallel, project, sigmoid
-from .forest import LEAF, Forest
+from .forest import LEAF, Forest, read_only
 
 TRACE_BLOCK = 256  # points per task
 CHECKED = 1 << 22  # numbers checked at once
@@ -92,7 +92,7 @@ def build(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads:
         next_id=np.array([n]),
         n_changes=np.zeros(1, np.int64),
     )
-    return refresh(forest, freeze(index), alpha, keep, n_threads)
+    return refresh(forest, read_only(index), alpha, keep, n_threads)
 
 
 def over(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads: int) -> Index:
@@ -100,8 +100,8 @@ def over(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads: 
     none = rows[:0]
     nothing = np.zeros_like(forest.start)
     first = build(forest._replace(order=forest.order[:, :0]), none, alpha, False, n_threads)
-    index = first._replace(start=nothing, stop=nothing, live=nothing)
-    index = index._replace(base=first_certain(forest, nothing, nothing))
+    base = first_certain(forest, nothing, nothing)
+    index = read_only(first._replace(start=nothing, stop=nothing, live=nothing, base=base))
     index, _ids = add(forest, index, rows, np.arange(len(rows)), n_threads)
     return refresh(forest, merge(forest, index, n_threads), alpha, keep, n_threads)
 
@@ -184,7 +184,7 @@ def unpack(forest: Forest, rows: np.ndarray, packed: dict[str, np.ndarray], thre
         )  # fmt: skip
     size = int(index.base[-1] + index.start[-1])
     demand(len(certain) in (0, size), f"{len(certain)} certainties, not {size}")
-    return freeze(index._replace(certain=certain))
+    return read_only(index._replace(certain=certain))
 
 
 def refresh(forest: Forest, index: Index, alpha: float, keep: bool, n_threads: int) -> Index:
@@ -197,21 +197,11 @@ def refresh(forest: Forest, index: Index, alpha: float, keep: bool, n_threads: i
         calls = ((fill, forest, index, alpha, t, certain, 0) for t in range(forest.n_trees))
         in_parallel(n_threads, calls)
     new_leaf, new_certain = trace_all(forest, index.level, index.new_rows, alpha, n_threads)
-    return freeze(
+    return read_only(
         index._replace(
             certain=certain, new_leaf=new_leaf, new_certain=new_certain, alpha=np.array([alpha])
         )
     )
-
-
-def freeze(index: Index) -> Index:
-    """Arrays that nobody can write to: compiled code then sees one type, in memory or in a file."""
-    frozen = []
-    for array in index:
-        view = array.view()
-        view.flags.writeable = False
-        frozen.append(view)
-    return Index(*frozen)
 
 
 def first_certain(forest: Forest, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
@@ -287,7 +277,7 @@ def remove(forest: Forest, index: Index, ids: np.ndarray, n_threads: int) -> Ind
 def settle(forest: Forest, index: Index, n_threads: int) -> Index:
     """Merge once searching the points beside, or passing over dead ones, has become a burden."""
     n = len(index.ids)
-    index = freeze(index)
+    index = read_only(index)
     if len(index.new_ids) > max(128, n // 128) or index.dead.sum() > max(128, n // 4):
         index = merge(forest, index, n_threads)
     return index
@@ -307,7 +297,7 @@ def merge(forest: Forest, index: Index, n_threads: int) -> Index:
     start, stop = np.empty(M, np.int32), np.empty(M, np.int32)
     calls = ((regroup, forest, index, target, t, order, place, start, stop) for t in range(T))
     in_parallel(n_threads, calls)
-    merged = freeze(
+    merged = read_only(
         index._replace(
             ids=ids[by_id],
             rows=np.concatenate([index.rows, index.new_rows])[source],
@@ -330,7 +320,7 @@ def merge(forest: Forest, index: Index, n_threads: int) -> Index:
     certain = np.empty(int(merged.base[-1] + merged.start[-1]), np.float32)
     calls = ((move, forest, index, merged, source, t, certain) for t in range(T))
     in_parallel(n_threads, calls)
-    return freeze(merged._replace(certain=certain))
+    return read_only(merged._replace(certain=certain))
 
 
 def trace_all(
@@ -385,16 +375,20 @@ def trace(forest, level, rows, alpha, low, high, leaf, certain):
 
 @kernel
 def fill(forest, index, alpha, t, certain, shift):
-    """certain[base - shift + j] = s of every point at every split of tree t."""
-    for node in range(forest.root[t], forest.root[t + 1]):
-        if forest.left[node] == LEAF:
-            continue
-        row = forest.split[node]
-        out = index.base[node] - shift
-        for j in range(index.start[node], index.stop[node]):
-            x = index.rows[index.order[t, j]]
+    """certain[base - shift + j] = s of every point at every split of tree t.
+
+    Point by point, in the order of the leaves: a row is read once, and the planes on its path have
+    just been read for the point before.
+    """
+    for j in range(index.ids.size):
+        x = index.rows[index.order[t, j]]
+        node = forest.root[t]
+        while forest.left[node] != LEAF:
+            row = forest.split[node]
             p = project(x, forest.gaps[row], forest.weights[row])
-            certain[out + j] = sigmoid(p, alpha)
+            certain[index.base[node] - shift + j] = sigmoid(p, alpha)
+            right = forest.right[node]
+            node = right if j >= index.start[right] else forest.left[node]
 
 
 @kernel

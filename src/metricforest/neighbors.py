@@ -31,7 +31,7 @@ from .forest import LEAF, Forest
 from .index import Index, fill
 
 LANES = 32  # queries that go through a tree together
-TASK = 256  # queries whose candidates are measured tree by tree
+TASK = 512  # queries whose candidates are measured tree by tree, at most
 TINY = 1e-30  # beyond what float32 numbers too small to be normal lose
 SCRATCH = 1 << 24  # sums held at once where s is not kept but made tree by tree
 
@@ -50,6 +50,13 @@ class Paths(NamedTuple):
     leaf: np.ndarray  # int32 [q, T]               as `Index.new_leaf`
     certain: np.ndarray  # float32 [q, level[T]]   as `Index.new_certain`
     node: np.ndarray  # int32 [q, level[T] + T]    tree t's from level[t] + t on, then LEAF
+
+
+class Candidates(NamedTuple):
+    """Those of query a are slots[first[a]:first[a + 1]]."""
+
+    slots: np.ndarray  # int32
+    first: np.ndarray  # int64 [q + 1]
 
 
 def queries_of(forest: Forest, index: Index, rows: np.ndarray | None) -> Queries:
@@ -92,15 +99,13 @@ def nearest(
         own = queries.own[turn]
         paths = paths_of(forest, index, queries.rows, turn, own)
         if n_candidates is None:
-            slots, count = scanned(forest, index, paths, own, hard, k, np.inf)
+            found = scanned(forest, index, paths, own, hard, k, np.inf)
         else:
-            slots, count = unfilled(index, len(turn))
             stream, quota = np.uint64(seed), min(n_candidates, max(1, len(index.ids)))
-            gather(forest, index, queries.rows, turn, own, paths, quota, k, stream, slots, count)
-        total = measure(forest, index, paths, hard, slots, count)
+            found = gather(forest, index, queries.rows, turn, own, paths, quota, k, stream)
+        total = measure(forest, index, paths, hard, found)
         first = k * np.arange(len(turn) + 1)
-        far, who = np.empty(first[-1]), np.empty(first[-1], np.int64)
-        select(forest, index, paths, own, hard, slots, total, count, np.inf, first, far, who)
+        far, who, _ = select(forest, index, paths, own, hard, found, total, np.inf, first)
         distance[turn], ids[turn] = far.reshape(-1, k), who.reshape(-1, k)
 
     most = TASK if n_candidates else max(TASK, scanned_together(index, hard))
@@ -119,14 +124,13 @@ def within(
         turn = queries.turn[low:high]
         own = queries.own[turn]
         paths = paths_of(forest, index, queries.rows, turn, own)
-        slots, count = scanned(forest, index, paths, own, hard, 0, radius)
-        total = measure(forest, index, paths, hard, slots, count)
-        first = np.concatenate([[0], np.cumsum(count + len(index.new_ids))])
-        far, who = np.empty(first[-1]), np.empty(first[-1], np.int64)
-        select(forest, index, paths, own, hard, slots, total, count, radius, first, far, who)
-        for q, start, size in zip(turn, first, count, strict=False):
-            distance[q] = far[start : start + size].copy()
-            ids[q] = who[start : start + size].copy()
+        found = scanned(forest, index, paths, own, hard, 0, radius)
+        total = measure(forest, index, paths, hard, found)
+        first = found.first + len(index.new_ids) * np.arange(len(turn) + 1)
+        far, who, size = select(forest, index, paths, own, hard, found, total, radius, first)
+        for a, q in enumerate(turn):
+            here = slice(first[a], first[a] + size[a])
+            distance[q], ids[q] = far[here].copy(), who[here].copy()
 
     most = max(TASK, scanned_together(index, hard))
     in_parallel(n_threads, ((answer, *ends) for ends in blocks(n, n_threads, most)))
@@ -135,20 +139,23 @@ def within(
 
 def scanned(
     forest: Forest, index: Index, paths: Paths, own: np.ndarray, hard: bool, k: int, radius: float
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Candidates:
     """Candidates of an exact search for the k nearest, or with k = 0 for those within radius."""
-    slots, count = unfilled(index, len(own))
+    found, count = [], []
     limit = np.full(LANES, radius * forest.n_trees * slack(forest) + TINY)
     together = scanned_together(index, hard)
     for low in range(0, len(own), together):
         high = min(low + together, len(own))
         sums = scan(forest, index, Paths(*(part[low:high] for part in paths)), hard)
         for block, start in zip(sums, range(low, high, LANES), strict=True):
-            lanes = slice(start, min(start + LANES, high))
+            lanes = own[start : min(start + LANES, high)]
             if k:
-                limit_to_nearest(index, block, own[lanes], k, slack(forest), limit)
-            shortlist(index, block, own[lanes], limit, slots[lanes], count[lanes])
-    return slots, count
+                limit_to_nearest(index, block, lanes, k, slack(forest), limit)
+            part = shortlist(index, block, lanes, limit)
+            found.append(part.slots)
+            count.append(np.diff(part.first))
+    first = np.concatenate([[0], np.cumsum(np.concatenate(count))])
+    return Candidates(np.concatenate(found), first)
 
 
 def scanned_together(index: Index, hard: bool) -> int:
@@ -165,11 +172,6 @@ def slack(forest: Forest) -> float:
     farther than y, their sums are apart by at most twice that error.
     """
     return 1.0 + 4.0 * (forest.n_trees + 4) * 2.0**-24
-
-
-def unfilled(index: Index, n_queries: int) -> tuple[np.ndarray, np.ndarray]:
-    """(slots, count): room for any number of candidates; memory is touched only where filled."""
-    return np.empty((n_queries, len(index.ids)), np.int32), np.zeros(n_queries, np.int64)
 
 
 # ------------------------------------------------------------------------------------------ queries
@@ -360,46 +362,48 @@ def measure_tree(forest, index, t, paths, a, hard, slots, place, depth, path, to
 
 
 @kernel
-def measure(forest, index, paths, hard, slots, count):
-    """T times the distance of query a to its c-th candidate, as [a, c]."""
-    n, longest = index.ids.size, longest_path(index)
-    total = np.empty((len(slots), n))  # touched only where filled
-    place, depth = np.empty(n, np.int32), np.empty(n, np.int32)
+def measure(forest, index, paths, hard, found):
+    """T times the distance of every candidate to its query."""
+    first = found.first
+    longest, most = longest_path(index), 0
+    for a in range(first.size - 1):
+        most = max(most, first[a + 1] - first[a])
+    place, depth = np.empty(most, np.int32), np.empty(most, np.int32)
     path = Steps(np.empty(longest), np.empty(longest), np.empty(longest, np.int64))
-    for a in range(len(slots)):
-        for c in range(count[a]):
-            total[a, c] = 0.0
+    total = np.zeros(found.slots.size)
     for t in range(forest.root.size - 1):
-        for a in range(len(slots)):
+        for a in range(first.size - 1):
+            here = slice(first[a], first[a + 1])
             measure_tree(
-                forest, index, t, paths, a, hard, slots[a, : count[a]], place, depth, path, total[a]
+                forest, index, t, paths, a, hard, found.slots[here], place, depth, path, total[here]
             )
     return total
 
 
 @kernel
-def select(forest, index, paths, own, hard, slots, total, count, radius, first, far, who):
-    """Sort what is within radius of query a into first[a]:first[a + 1], as much as there is room.
+def select(forest, index, paths, own, hard, found, total, radius, first):
+    """(distances, ids, count): what is within radius of query a, sorted, from first[a] on.
 
-    Chosen from the candidates and from all points added since the last merge; count[a] becomes the
-    number found.
+    Chosen from the candidates and from all points added since the last merge, as much as there is
+    room up to first[a + 1].
     """
     T = forest.root.size - 1
     n = index.ids.size
+    distance, ids = np.empty(first[-1]), np.empty(first[-1], np.int64)
+    count = np.zeros(own.size, np.int64)
     for a in range(own.size):
-        room = slice(first[a], first[a + 1])
-        size = np.int64(0)
-        for c in range(count[a]):
-            d = total[a, c] / T
+        far, who = distance[first[a] : first[a + 1]], ids[first[a] : first[a + 1]]
+        for c in range(found.first[a], found.first[a + 1]):
+            d = total[c] / T
             if d <= radius:
-                size = keep(d, index.ids[slots[a, c]], size, far[room], who[room])
+                count[a] = keep(d, index.ids[found.slots[c]], count[a], far, who)
         for i in range(index.new_ids.size):
             if n + i != own[a]:
                 d = distance_to_new(forest, index, i, paths.leaf[a], paths.certain[a], hard)
                 if d <= radius:
-                    size = keep(d, index.new_ids[i], size, far[room], who[room])
-        sort_heap(size, far[room], who[room])
-        count[a] = size
+                    count[a] = keep(d, index.new_ids[i], count[a], far, who)
+        sort_heap(count[a], far, who)
+    return distance, ids, count
 
 
 # -------------------------------------------------------------------------------------------- exact
@@ -498,14 +502,24 @@ def limit_to_nearest(index, total, own, k, slack, limit):
 
 
 @kernel
-def shortlist(index, total, own, limit, slots, count):
-    """Points whose sum is at most the lane's limit: slots[lane, : count[lane]]."""
+def shortlist(index, total, own, limit):
+    """Points whose sum is at most the lane's limit."""
+    first = np.zeros(own.size + 1, np.int64)
+    for i in range(index.ids.size):
+        if not index.dead[i]:
+            for a in range(own.size):
+                first[a + 1] += total[i, a] <= limit[a] and i != own[a]
+    for a in range(own.size):
+        first[a + 1] += first[a]
+    slots = np.empty(first[-1], np.int32)
+    end = first.copy()
     for i in range(index.ids.size):
         if not index.dead[i]:
             for a in range(own.size):
                 if total[i, a] <= limit[a] and i != own[a]:
-                    slots[a, count[a]] = i
-                    count[a] += 1
+                    slots[end[a]] = i
+                    end[a] += 1
+    return Candidates(slots, first)
 
 
 # -------------------------------------------------------------------------------------- approximate
@@ -585,24 +599,38 @@ def gather_tree(forest, index, t, leaf, own, quota, state, met, stamp, tick, slo
 
 
 @kernel
-def gather(forest, index, rows, turn, own, paths, quota, k, seed, slots, count):
-    """Candidates of every query: slots[a, : count[a]], at least k where there are so many."""
-    n, m = index.ids.size, index.new_ids.size
+def gather(forest, index, rows, turn, own, paths, quota, k, seed):
+    """Candidates of every query, at least k where there are so many."""
+    n, m, T = index.ids.size, index.new_ids.size, forest.root.size - 1
     met = Met(np.zeros(n, np.int64), np.zeros(n, np.int64))
+    found = np.empty(n, np.int32)
+    slots = np.empty(turn.size * min(n, T * quota), np.int32)
+    first = np.zeros(turn.size + 1, np.int64)
     tick = 0
     for a in range(turn.size):
         stream = fingerprint(rows[turn[a]], seed)
         merged = own[a] if own[a] < n else -1
         beside = m - (own[a] >= n)
+        count = 0
         wanted = quota
         while True:
-            for t in range(forest.root.size - 1):
+            for t in range(T):
                 tick += 1
                 state = scramble(stream ^ np.uint64(t))
-                count[a] = gather_tree(
+                count = gather_tree(
                     forest, index, t, paths.leaf[a, t], merged, wanted, state, met, a + 1, tick,
-                    slots[a], count[a],
+                    found, count,
                 )  # fmt: skip
-            if count[a] + beside >= k or wanted >= n:
+            if count + beside >= k or wanted >= n:
                 break
             wanted = min(2 * wanted, n)  # climb on
+        end = first[a] + count
+        if end > slots.size:
+            longer = np.empty(2 * end, np.int32)
+            for c in range(first[a]):
+                longer[c] = slots[c]
+            slots = longer
+        for c in range(count):
+            slots[first[a] + c] = found[c]
+        first[a + 1] = end
+    return Candidates(slots[: first[-1]], first)
