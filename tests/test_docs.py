@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PAGES = [
+    str(page.relative_to(ROOT))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if "```python" in page.read_text(encoding="utf-8")
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/cross_validation.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_code_on_the_page_runs(page, capsys):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

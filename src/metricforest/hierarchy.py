@@ -461,7 +461,8 @@ class HierarchyForest(TransformerMixin, Metric):
         >>> bool(np.isclose(difference.power(2).sum(), hf.pair_distance(X[:1], X[1:2], hard=True)[0]))
         True
         """
-        return embedding.embed(self.forest_, self._check_rows(X), self._threads())
+        rows = self._check_rows(X)
+        return embedding.embed(self.forest_, rows, self._threads())
 
     # ----------------------------------------------------------------------------------- searching
 
