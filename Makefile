@@ -19,13 +19,14 @@ test: $(VENV)/.installed-test  ## the whole suite
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(BIN)/python -m pytest -q tests/test_bounds.py
 
 lint: $(VENV)/.installed-lint  ## format, lint, types, direction of imports
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.installed-bench  ## speed and memory beside scikit-learn's forest (ARGS=--large for CIFAR-10)
 	$(BIN)/python benchmarks/bench.py $(ARGS)
+	$(BIN)/python benchmarks/search.py
 
 clean:
 	rm -rf $(VENV) build dist
