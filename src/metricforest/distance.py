@@ -176,6 +176,11 @@ def blocks(n: int, n_threads: int, most: int) -> list[tuple[int, int]]:
 
 def in_parallel(n_threads: int, calls: Iterable[tuple]) -> None:
     """Run (function, argument, ...) calls on a thread pool; the first error is raised."""
+    calls = list(calls)
+    if n_threads == 1 or len(calls) == 1:
+        for function, *arguments in calls:
+            function(*arguments)
+        return
     with ThreadPoolExecutor(n_threads) as pool:
         for task in [pool.submit(*call) for call in calls]:
             task.result()

@@ -415,14 +415,14 @@ def add_range(order, certain, base, low, high, hard, w, s, total):
     for j in range(low, high):
         theirs = np.float32(0.0) if hard else certain[base + j]
         row = total[order[j]]
-        for a in range(w.size):  # w.size is LANES, but a loop of known length is not vectorised
+        for a in range(w.size):  # a loop of known length would be unrolled, not vectorised
             row[a] += w[a] * abs(s[a] - theirs)
 
 
 @kernel
 def scan_tree(forest, index, t, certain, shift, hard, paths, low, w, s, total):
-    """Add H_t of LANES queries from low on to every merged point: total[point, lane]."""
-    high = min(low + LANES, len(paths.leaf))
+    """Add H_t of w.size queries from low on to every merged point: total[point, lane]."""
+    high = min(low + w.size, len(paths.leaf))
     level = index.level[t]
     for first in range(low, high):
         k = level
@@ -437,7 +437,7 @@ def scan_tree(forest, index, t, certain, shift, hard, paths, low, w, s, total):
                 left, right = forest.left[node], forest.right[node]
                 for other in (right, left):
                     met = False
-                    for a in range(LANES):
+                    for a in range(w.size):
                         w[a] = s[a] = 0.0
                     for a in range(first, high):
                         if paths.node[a, t + k] == node and paths.node[a, t + k + 1] != other:
@@ -456,12 +456,13 @@ def scan_tree(forest, index, t, certain, shift, hard, paths, low, w, s, total):
 def scan(forest, index, paths, hard):
     """About T times the distances of queries to every merged point.
 
-    The sums come as [block of LANES queries, point, lane].
+    The sums come as [block of LANES queries, point, lane], with fewer lanes for fewer queries.
     """
     T = forest.root.size - 1
+    lanes = min(LANES, len(paths.leaf))
     n_blocks = -(-len(paths.leaf) // LANES)
-    total = np.zeros((n_blocks, index.ids.size, LANES), np.float32)
-    w, s = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    total = np.zeros((n_blocks, index.ids.size, lanes), np.float32)
+    w, s = np.empty(lanes, np.float32), np.empty(lanes, np.float32)
     kept = hard or index.certain.size > 0
     size = 0
     if not kept:
