@@ -20,7 +20,7 @@ from ..storage import check_array
 from .paired import PairMetric
 
 TREES = ("random-forest", "extra-trees")
-AUTO_SAMPLES = 50_000  # most pairs per tree with max_samples="auto"
+AUTO_SAMPLES = 30_000  # most pairs per tree with max_samples="auto"
 LARGEST = 1e15  # far outliers are cut there before they become float32
 BLOCK = 4096  # pairs measured at once
 
@@ -45,7 +45,7 @@ class RandomForestDistance(PairMetric):
         Fewest pairs in a leaf.
     max_samples : "auto", int or None, default="auto"
         Pairs drawn (with replacement) for each tree. "auto" draws as many as there are, at most
-        50,000: beyond that time and size of the model grow with the pairs. None sets no limit; with
+        30,000: beyond that time and size of the model grow with the pairs. None sets no limit; with
         extra-trees it uses every pair once.
     n_constraints : "auto" or int, default="auto"
         How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on 30,000
