@@ -368,7 +368,7 @@ class HierarchyForest(TransformerMixin, Metric):
         super().__setstate__(state)
         if hasattr(self, "forest_"):  # a pickle forgets that arrays are read-only
             self.forest_ = read_only(self.forest_)
-            self._index = self._index and read_only(self._index)
+            self._index = None if self._index is None else read_only(self._index)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
