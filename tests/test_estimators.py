@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import metricforest
 from conftest import PlainEuclidean, load, three_clusters
 from metricforest import (
     HierarchyForest,
@@ -135,9 +136,31 @@ def test_refused_by_all(small, User, params, error, match):
 class Asked(PlainEuclidean):
     """Remembers how it was searched."""
 
-    def kneighbors(self, X=None, n_neighbors=5, *, n_candidates=None, return_distance=True):
+    def _nearest(self, queries, k, *, n_candidates=None):
         self.asked = n_candidates
-        return super().kneighbors(X, n_neighbors, return_distance=return_distance)
+        return super()._nearest(queries, k)
+
+
+@pytest.mark.parametrize("User", USERS)
+def test_a_refused_refit_leaves_the_estimator_as_it_was(small, User):
+    X, y, _, _ = small
+    user = User(metric=forest(2), n_neighbors=3)
+    fit_user(user, X, y)
+    before = dict(vars(user))
+    with pytest.raises(ValueError, match="out of range"):
+        user.fit(X[:, :3], y, pairs=[[0, 10_000]], pair_labels=[1])
+    assert vars(user) == before
+
+
+def test_a_metric_over_other_rows_survives_its_file(small, tmp_path):
+    X, classes, _, _ = small
+    y = np.where(np.arange(len(X)) % 4 == 0, -1, classes)
+    metric = MetricKNeighborsClassifier(forest(), 4).fit(X, y).metric_
+    metric.save(tmp_path / "voters.mf")
+    again = metricforest.load(tmp_path / "voters.mf")
+    np.testing.assert_array_equal(again._rows, metric._rows)
+    for got, want in zip(again.kneighbors(X, 4), metric.kneighbors(X, 4), strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("User", USERS)
@@ -226,7 +249,7 @@ def test_one_neighbour_and_all_of_them(small):
     assert every.fit_transform(X).nnz == len(X) ** 2
     with pytest.raises(ValueError, match=r"at most 59, .* got 60"):
         MetricNeighborsTransformer(forest(), len(X)).fit_transform(X)
-    with pytest.raises(ValueError, match="mode must be 'distance' or 'connectivity', got 'both'"):
+    with pytest.raises(ValueError, match="mode must be 'connectivity' or 'distance', got 'both'"):
         MetricNeighborsTransformer(forest(), mode="both").fit(X)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
+import metricforest
 import naive
 from conftest import load, three_clusters
 from metricforest import HierarchyForest, neighbors
@@ -409,7 +410,7 @@ class Model:
 
 
 @pytest.mark.parametrize("keep_certainties", [True, False])
-def test_ten_thousand_points_come_and_go(keep_certainties):
+def test_ten_thousand_points_come_and_go(keep_certainties, tmp_path):
     rng = np.random.default_rng(0)
     X, y, _, _ = three_clusters(0, 200)
     metric = HierarchyForest(5, random_state=0, keep_certainties=keep_certainties).fit(X, y)
@@ -427,9 +428,14 @@ def test_ten_thousand_points_come_and_go(keep_certainties):
         changes += count
         if turns % 20 == 0:
             model.check(rng.normal(size=(3, 5)), 6)
-        if turns % 300 == 0:
+        if turns % 100 == 0:
             check_index(metric.forest_, metric._index)
-            model.metric = metric = pickle.loads(pickle.dumps(metric))
+            if turns % 200 == 0:
+                metric = pickle.loads(pickle.dumps(metric))
+            else:
+                metric.save(tmp_path / "metric.mf")
+                metric = metricforest.load(tmp_path / "metric.mf")
+            model.metric = metric
     assert metric.n_since_fit_ == changes
     D = without_self(metric.pairwise_distances(np.array([model.rows[i] for i in metric.ids_])))
     assert_same(metric.kneighbors(None, 3, n_candidates=None), by_sorting(D, metric.ids_, 3))

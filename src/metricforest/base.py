@@ -376,7 +376,10 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
             yield low, block
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and rows of the k nearest, sorted by (distance, row)."""
+        """Distances and rows of the k nearest, sorted by (distance, row).
+
+        Queries are prepared. A metric with ways to search takes them as further keywords.
+        """
         n = len(self._rows if queries is None else queries)
         distance, index = np.empty((n, k)), np.empty((n, k), np.int64)
         for low, block in self._distance_blocks(queries):

@@ -6,7 +6,6 @@ rows are clustered by the leading eigenvectors of the normalised adjacency. Noth
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from sklearn.cluster import KMeans
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from .base import Metric
-from .estimators import MetricUser, check_count
+from .base import Metric, check_real, check_whole, unchanged_on_failure
+from .estimators import MetricUser
 
 LEAST = 1e-6  # similarity of neighbours however far apart: they stay neighbours
 BRIDGE = 1e-4  # weight of an edge that joins pieces: below that of cutting a piece, above rounding
@@ -123,33 +122,31 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         -------
         self : MetricSpectralClustering
         """
-        self._check_parameters()
-        for name in ("n_clusters", "n_init"):
-            check_count(name, getattr(self, name))
-        if self.sigma is not None:
-            if isinstance(self.sigma, bool) or not isinstance(self.sigma, Real):
-                raise TypeError(f"sigma must be a number or None, got {self.sigma!r}")
-            if not 0.0 < self.sigma < np.inf:
-                raise ValueError(f"sigma must be in (0, inf), got {self.sigma}")
-        n_rows = self._check_rows(X, reset=True)
-        if n_rows < 2:
-            raise ValueError(f"clustering needs at least 2 rows, got n_samples={n_rows}")
-        if self.n_clusters > n_rows:
-            raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
-        self.metric_ = self._learn(
-            X, y, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
-        )
-        distance, index = self._nearest(None, min(self.n_neighbors, n_rows - 1))
-        sigma = self.sigma
-        if sigma is None and not self.metric_.bounded:
-            sigma = float(np.median(distance)) or 1.0
-        graph = neighbour_graph(similarity(distance, sigma), index)
-        self.affinity_matrix_ = joined(graph, self.metric_, sigma)
-        rng = check_random_state(self.random_state)
-        points = embed(self.affinity_matrix_, self.n_clusters, rng)
-        n_init: Any = self.n_init
-        kmeans = KMeans(self.n_clusters, n_init=n_init, random_state=rng)
-        self.labels_ = kmeans.fit_predict(points)
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            for name in ("n_clusters", "n_init"):
+                check_whole(self, name, 1)
+            if self.sigma is not None:
+                check_real(self, "sigma", 0.0, np.inf, open_low=True)
+            n_rows = self._check_rows(X, reset=True)
+            if n_rows < 2:
+                raise ValueError(f"clustering needs at least 2 rows, got n_samples={n_rows}")
+            if self.n_clusters > n_rows:
+                raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
+            self.metric_ = self._learn(
+                X, y, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
+            )
+            distance, index = self._nearest(None, min(self.n_neighbors, n_rows - 1))
+            sigma = self.sigma
+            if sigma is None and not self.metric_.bounded:
+                sigma = float(np.median(distance)) or 1.0
+            graph = neighbour_graph(similarity(distance, sigma), index)
+            self.affinity_matrix_ = joined(graph, self.metric_, sigma)
+            rng = check_random_state(self.random_state)
+            points = embed(self.affinity_matrix_, self.n_clusters, rng)
+            n_init: Any = self.n_init
+            kmeans = KMeans(self.n_clusters, n_init=n_init, random_state=rng)
+            self.labels_ = kmeans.fit_predict(points)
         return self
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **judgements: Any) -> Any:

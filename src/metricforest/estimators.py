@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .base import Metric
+from .base import Metric, check_mode, check_whole, graph, unchanged_on_failure
 from .constraints import UNLABELLED
 from .hierarchy import HierarchyForest
 
@@ -48,7 +47,7 @@ class MetricUser(BaseEstimator):
         metric = self.metric.estimator if isinstance(self.metric, FrozenEstimator) else self.metric
         if metric is not None and not isinstance(metric, Metric):
             raise TypeError(f"metric must be a metric of metricforest or None, got {metric!r}")
-        check_count("n_neighbors", self.n_neighbors)
+        check_whole(self, "n_neighbors", 1)
         if self.search_params is not None and not isinstance(self.search_params, dict):
             raise TypeError(f"search_params must be a dict or None, got {self.search_params!r}")
 
@@ -72,15 +71,10 @@ class MetricUser(BaseEstimator):
             metric.set_params(random_state=self.random_state)
         return metric.fit(X, y, **judgements)
 
-    def _nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.metric_.kneighbors(X, k, **(self.search_params or {}))
-
-
-def check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an int, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+    def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and rows nearest to prepared queries, or to the rows of `fit` themselves."""
+        k = self.metric_._check_n_neighbors(k, queries is None)
+        return self.metric_._nearest(queries, k, **(self.search_params or {}))
 
 
 class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MetricUser):
@@ -163,14 +157,14 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
         -------
         self : MetricNeighborsTransformer
         """
-        self._check_parameters()
-        if self.mode not in ("distance", "connectivity"):
-            raise ValueError(f"mode must be 'distance' or 'connectivity', got {self.mode!r}")
-        n_rows = self._check_rows(X, reset=True)
-        self.metric_ = self._learn(
-            X, y, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
-        )
-        self.n_samples_fit_ = n_rows
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            check_mode(self.mode)
+            n_rows = self._check_rows(X, reset=True)
+            self.metric_ = self._learn(
+                X, y, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
+            )
+            self.n_samples_fit_ = n_rows
         return self
 
     @property
@@ -201,10 +195,9 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
             distance, index = np.empty((n_rows, 0)), np.empty((n_rows, 0), np.int64)
         else:
             distance, index = self._nearest(None, self._n_entries - 1)
-        return self._graph(
-            np.column_stack([np.zeros(n_rows), distance]),
-            np.column_stack([np.arange(n_rows), index]),
-        )
+        distance = np.column_stack([np.zeros(n_rows), distance])
+        index = np.column_stack([np.arange(n_rows), index])
+        return graph(distance, index, n_rows, self.mode)
 
     def transform(self, X: ArrayLike) -> sp.csr_matrix:
         """The graph from rows of `X` to their nearest rows of `fit`.
@@ -223,15 +216,10 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         check_is_fitted(self)
         self._check_rows(X)
-        distance, index = self._nearest(X, self._n_entries)
-        put_self_first(self.metric_._check_rows(X), self.metric_._rows, distance, index)
-        return self._graph(distance, index)
-
-    def _graph(self, distance: np.ndarray, index: np.ndarray) -> sp.csr_matrix:
-        n, k = index.shape
-        values = distance.ravel() if self.mode == "distance" else np.ones(n * k)
-        start = np.arange(0, n * k + 1, k)
-        return sp.csr_matrix((values, index.ravel(), start), shape=(n, self.n_samples_fit_))
+        queries = self.metric_._check_rows(X)
+        distance, index = self._nearest(queries, self._n_entries)
+        put_self_first(queries, self.metric_._rows, distance, index)
+        return graph(distance, index, self.n_samples_fit_, self.mode)
 
 
 def put_self_first(
@@ -343,35 +331,36 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
         -------
         self : MetricKNeighborsClassifier
         """
-        self._check_parameters()
-        if not callable(self.weights) and self.weights not in ("uniform", "distance"):
-            raise ValueError(
-                f"weights must be 'uniform', 'distance' or a callable, got {self.weights!r}"
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            if not callable(self.weights) and self.weights not in ("uniform", "distance"):
+                raise ValueError(
+                    f"weights must be 'uniform', 'distance' or a callable, got {self.weights!r}"
+                )
+            rows: Any = X
+            given: Any = y
+            _, labels = validate_data(self, rows, given, dtype=np.float64)
+            check_classification_targets(labels)
+            classes, codes = np.unique(labels, return_inverse=True)
+            if len(classes) > 2 and self.unlabelled is not None:
+                missing = np.flatnonzero(classes == self.unlabelled)
+                if len(missing):
+                    codes = np.where(codes == missing[0], UNLABELLED, codes - (codes > missing[0]))
+                    classes = np.delete(classes, missing)
+            voters = np.flatnonzero(codes != UNLABELLED)
+            if self.n_neighbors > len(voters):
+                raise ValueError(
+                    f"n_neighbors={self.n_neighbors} is more than the rows that can vote: "
+                    f"n_samples={len(codes)}, {len(voters)} of them labelled"
+                )
+            metric = self._learn(
+                X, codes, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
             )
-        rows: Any = X
-        given: Any = y
-        _, labels = validate_data(self, rows, given, dtype=np.float64)
-        check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) > 2 and self.unlabelled is not None:
-            missing = np.flatnonzero(classes == self.unlabelled)
-            if len(missing):
-                codes = np.where(codes == missing[0], UNLABELLED, codes - (codes > missing[0]))
-                classes = np.delete(classes, missing)
-        voters = np.flatnonzero(codes != UNLABELLED)
-        if self.n_neighbors > len(voters):
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} is more than the rows that can vote: "
-                f"n_samples={len(codes)}, {len(voters)} of them labelled"
-            )
-        metric = self._learn(
-            X, codes, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
-        )
-        if len(voters) < len(codes):
-            metric = metric._over(metric._rows[voters])
-        self.metric_ = metric
-        self.classes_ = classes
-        self._codes = codes[voters]
+            if len(voters) < len(codes):
+                metric = metric._over(metric._rows[voters])
+            self.metric_ = metric
+            self.classes_ = classes
+            self._codes = codes[voters]
         return self
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -388,7 +377,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
         """
         check_is_fitted(self)
         self._check_rows(X)
-        distance, index = self._nearest(X, self.n_neighbors)
+        distance, index = self._nearest(self.metric_._check_rows(X), self.n_neighbors)
         weight = vote_weights(distance, self.weights)
         votes = np.zeros((len(index), len(self.classes_)))
         for code in range(len(self.classes_)):

@@ -105,18 +105,20 @@ def join(forests: Sequence[Forest]) -> Forest:
     )
 
 
-def read_only(arrays: Any) -> Any:
-    """A NamedTuple of the same arrays that nobody can write to.
+def read_only_view(array: np.ndarray) -> np.ndarray:
+    """The same array, but nobody can write to it through this view.
 
     Compiled code has a type for arrays that can be written to and one for those that cannot, as in
-    a file: with one type only, it is compiled once.
+    a file or another process: with one type only, it is compiled once.
     """
-    views = []
-    for array in arrays:
-        view = np.asarray(array).view()
-        view.flags.writeable = False
-        views.append(view)
-    return type(arrays)(*views)
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def read_only(arrays: Any) -> Any:
+    """A NamedTuple of the same arrays, read-only."""
+    return type(arrays)(*map(read_only_view, arrays))
 
 
 CHECKED = 1 << 18  # numbers that `check` looks at together: its memory is bounded

@@ -19,7 +19,7 @@ import numpy as np
 from .compiled import kernel
 from .convex import Rows, project_all
 from .distance import project
-from .forest import LEAF, Forest, gap_dtype
+from .forest import LEAF, Forest, gap_dtype, read_only_view
 from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
 from .ranking import median_cut
 from .ssmmc import (
@@ -432,17 +432,10 @@ def grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
     )
 
 
-def read_only(array):
-    """A view that compiles alike whether the array came from this process or was mapped from another."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np.ndarray]:
     """Grow one tree: (a forest of it alone, statistics)."""
     like = np.empty(0, gap_dtype(X.shape[1], settings.d_k))
-    X, members, kind = (read_only(array) for array in (X, members, kind))
+    X, members, kind = map(read_only_view, (X, members, kind))
     links, gaps, weights, order, stats = grow_tree(
         X, members, kind, np.uint64(seed), settings, subgradient, like
     )

@@ -497,27 +497,36 @@ class HierarchyForest(TransformerMixin, Metric):
         >>> ids.shape, bool((distance[:, 0] == 0).all())
         ((2, 3), True)
         """
-        check_is_fitted(self)
+        rows = self._queries(X)
+        k = self._check_n_neighbors(n_neighbors, rows is None)
+        far, ids = self._nearest(rows, k, n_candidates=n_candidates, hard=hard)
+        return (far, ids) if return_distance else ids
+
+    def _nearest(
+        self,
+        queries: np.ndarray | None,
+        k: int,
+        *,
+        n_candidates: int | None = 10,
+        hard: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
         if n_candidates is not None:
             if isinstance(n_candidates, bool) or not isinstance(n_candidates, Integral):
                 raise TypeError(f"n_candidates must be an int or None, got {n_candidates!r}")
             if n_candidates < 1:
                 raise ValueError(f"n_candidates must be at least 1, got {n_candidates}")
             n_candidates = int(n_candidates)
-        rows = None if X is None else self._check_rows(X)
-        k = self._check_n_neighbors(n_neighbors, rows is None)
         index = self._searchable()
-        far, ids = neighbors.nearest(
+        return neighbors.nearest(
             self.forest_,
             index,
-            neighbors.queries_of(self.forest_, index, rows),
+            neighbors.queries_of(self.forest_, index, queries),
             k,
             n_candidates,
             bool(hard),
             self._entropy,
             self._threads(),
         )
-        return (far, ids) if return_distance else ids
 
     def radius_neighbors(
         self,
@@ -545,15 +554,15 @@ class HierarchyForest(TransformerMixin, Metric):
             Only with `return_distance`.
         ids : ndarray of shape (n,) of arrays
         """
-        check_is_fitted(self)
-        radius = check_radius(radius)
-        rows = None if X is None else self._check_rows(X)
-        index = self._searchable()
-        queries = neighbors.queries_of(self.forest_, index, rows)
-        far, ids = neighbors.within(
-            self.forest_, index, queries, radius, bool(hard), self._threads()
-        )
+        far, ids = self._within(self._queries(X), check_radius(radius), hard=hard)
         return (far, ids) if return_distance else ids
+
+    def _within(
+        self, queries: np.ndarray | None, radius: float, *, hard: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        index = self._searchable()
+        asked = neighbors.queries_of(self.forest_, index, queries)
+        return neighbors.within(self.forest_, index, asked, radius, bool(hard), self._threads())
 
     def kneighbors_graph(
         self,
@@ -686,7 +695,8 @@ class HierarchyForest(TransformerMixin, Metric):
         n_rows = self.forest_.n_points
         check_array(self.mean_, "mean_", np.float64, (d,))
         check_array(self.scale_, "scale_", np.float64, (d,))
-        check_array(self._rows, "_rows", np.float32, (n_rows, d))
+        elsewhere = isinstance(packed, dict) and "ids" in packed  # the index has rows of its own
+        check_array(self._rows, "_rows", np.float32, (None if elsewhere else n_rows, d))
         if not (self.scale_ > 0.0).all():
             raise ValueError("scale_ holds a number that is not positive")
         cn.check_table(self.constraints_, n_rows)

@@ -28,10 +28,9 @@ import numpy as np
 
 from .compiled import kernel
 from .distance import blocks, in_parallel, project, sigmoid
-from .forest import LEAF, Forest, read_only
+from .forest import CHECKED, LEAF, Forest, read_only
 
 TRACE_BLOCK = 256  # points per task
-CHECKED = 1 << 22  # numbers checked at once
 
 
 class Index(NamedTuple):

@@ -27,7 +27,7 @@ import numpy as np
 
 from .compiled import kernel
 from .distance import blocks, in_parallel, parted, project, sigmoid
-from .forest import LEAF, Forest
+from .forest import LEAF, Forest, read_only_view
 from .index import Index, fill
 
 LANES = 32  # queries that go through a tree together
@@ -73,8 +73,7 @@ def queries_of(forest: Forest, index: Index, rows: np.ndarray | None) -> Queries
             rows = np.concatenate([rows, index.new_rows])[own]
     else:
         own = np.full(len(rows), -1)
-    rows = rows.view()
-    rows.flags.writeable = False
+    rows = read_only_view(rows)
     leaf = np.empty(len(rows), np.int32)
     first_leaf(forest, rows, leaf)
     return Queries(rows, own, np.argsort(leaf, kind="stable"))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base import unchanged_on_failure
-from ..constraints import check_labels, check_pairs, check_triplets
+from ..constraints import collect
 from .mapped import MappedMetric
 
 
@@ -70,11 +70,6 @@ class Euclidean(MappedMetric):
         """
         with unchanged_on_failure(self):
             rows = self._standardised(X)
-            if y is not None:
-                check_labels(y, len(rows))
-            if pairs is not None:
-                check_pairs(pairs, pair_labels, len(rows))
-            if triplets is not None:
-                check_triplets(triplets, len(rows))
+            collect(len(rows), y, pairs, pair_labels, triplets, n_constraints=0)
             self._index(rows)
         return self

@@ -37,6 +37,11 @@ class Standardised(Metric):
             self.mean_, self.scale_ = np.zeros(data.shape[1]), np.ones(data.shape[1])
         return (data - self.mean_) / self.scale_
 
+    def _restore(self, state: dict[str, Any]) -> None:
+        super()._restore(state)
+        check_array(self.mean_, "mean_", np.float64, (self.n_features_in_,))
+        check_array(self.scale_, "scale_", np.float64, (self.n_features_in_,))
+
 
 class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardised):
     """Base of metrics with `transform`. Parameters `standardize`, `n_jobs` are the subclass's."""
@@ -94,9 +99,6 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardis
 
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
-        d = self.n_features_in_
-        check_array(self.mean_, "mean_", np.float64, (d,))
-        check_array(self.scale_, "scale_", np.float64, (d,))
         check_array(self._rows, "_rows", np.float64, (None, None))
         self._make_finder()
 

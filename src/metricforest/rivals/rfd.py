@@ -159,8 +159,6 @@ class RandomForestDistance(PairMetric):
         super()._restore(state)
         self.forest_ = forest
         d = self.n_features_in_
-        check_array(self.mean_, "mean_", np.float64, (d,))
-        check_array(self.scale_, "scale_", np.float64, (d,))
         check_array(self._rows, "_rows", np.float32, (None, d))
         if forest.n_features_in_ != 2 * d:
             raise ValueError(f"the forest has {forest.n_features_in_} features, not {2 * d}")
