@@ -247,9 +247,9 @@ def test_memory_grows_with_the_rows_and_not_their_square():
         ({"n_clusters": "3"}, 60, TypeError, "n_clusters must be an int, got '3'"),
         ({"n_clusters": 61}, 60, ValueError, "n_clusters=61 is more than n_samples=60"),
         ({"n_init": 0}, 60, ValueError, "n_init must be at least 1, got 0"),
-        ({"sigma": 0.0}, 60, ValueError, r"sigma must be in \(0, inf\), got 0.0"),
-        ({"sigma": np.inf}, 60, ValueError, r"sigma must be in \(0, inf\), got inf"),
-        ({"sigma": "1"}, 60, TypeError, "sigma must be a number or None, got '1'"),
+        ({"sigma": 0.0}, 60, ValueError, r"sigma must be in \(0.0, inf\), got 0.0"),
+        ({"sigma": np.inf}, 60, ValueError, r"sigma must be in \(0.0, inf\), got inf"),
+        ({"sigma": "1"}, 60, TypeError, "sigma must be a number, got '1'"),
         ({}, 1, ValueError, "at least 2 rows, got n_samples=1"),
     ],
 )
