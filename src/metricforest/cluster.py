@@ -143,10 +143,7 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
             graph = neighbour_graph(similarity(distance, sigma), index)
             self.affinity_matrix_ = joined(graph, self.metric_, sigma)
             rng = check_random_state(self.random_state)
-            points = embed(self.affinity_matrix_, self.n_clusters, rng)
-            n_init: Any = self.n_init
-            kmeans = KMeans(self.n_clusters, n_init=n_init, random_state=rng)
-            self.labels_ = kmeans.fit_predict(points)
+            self.labels_ = cut(self.affinity_matrix_, self.n_clusters, self.n_init, rng)
         return self
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **judgements: Any) -> Any:
@@ -209,6 +206,15 @@ def joined(graph: sp.csr_matrix, metric: Metric, sigma: float | None) -> sp.csr_
         sigma = max(sigma, lengths.max() / 3)
     bridges = sp.csr_matrix((BRIDGE * similarity(lengths, sigma), (a, b)), graph.shape)
     return (graph + bridges + bridges.T).tocsr()
+
+
+def cut(
+    graph: sp.csr_matrix, n_clusters: int, n_init: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """The cluster of every row: k-means on the spectral embedding."""
+    starts: Any = n_init
+    kmeans = KMeans(n_clusters, n_init=starts, random_state=rng)
+    return kmeans.fit_predict(embed(graph, n_clusters, rng))
 
 
 def embed(graph: sp.csr_matrix, n_components: int, rng: np.random.RandomState) -> np.ndarray:

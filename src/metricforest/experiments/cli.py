@@ -1,0 +1,69 @@
+"""The commands `metricforest reproduce` and `metricforest report`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from . import EXPERIMENTS
+
+
+@click.command()
+@click.argument("experiments", nargs=-1, metavar="[EXPERIMENT]...")
+@click.option("--quick", is_flag=True, help="Small data and few trees: about 5 minutes.")
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of the results. A run that was interrupted goes on where it stopped.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="Cores to use.  [default: all]",
+)
+def reproduce(experiments: tuple[str, ...], quick: bool, folder: Path, jobs: int) -> None:
+    """Run the experiments of the paper and write a report.
+
+    EXPERIMENT is one of neighbours, clustering, classification, noise, ablations and retrieval;
+    without any, all of them run.
+
+    \b
+    Example:
+      metricforest reproduce --quick --out quick
+      metricforest reproduce clustering --out results
+    """
+    unknown = [name for name in experiments if name not in EXPERIMENTS]
+    if unknown:
+        raise click.UsageError(
+            f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}"
+        )
+    from .report import write
+    from .runner import run
+
+    failed = run(folder, experiments or tuple(EXPERIMENTS), quick=quick, jobs=jobs)
+    for path in write(folder):
+        click.echo(path)
+    if failed:
+        raise click.ClickException(f"{len(failed)} units of work failed, the first: {failed[0]}")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--rescore", is_flag=True, help="Compute the scores again from the raw answers.")
+def report(folder: Path, rescore: bool) -> None:
+    """Write report.html and report.md from the results in FOLDER.
+
+    \b
+    Example:
+      metricforest report results
+    """
+    from .report import write
+
+    for path in write(folder, rescore=rescore):
+        click.echo(path)

@@ -1,0 +1,282 @@
+"""Running units of work and keeping what they find.
+
+    OUT/scores.jsonl      one line per finished unit, appended at once
+    OUT/raw/KEY.npz       its raw answers, written before the line
+
+A unit whose line is there, made with the same settings, is not run again. A line cut short by a kill
+is ignored and its unit run again. Small units run side by side in processes of one thread each; units
+that are timed or large run one after the other with all threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import secrets
+import sys
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+import numpy as np
+
+from ..version import __version__
+from . import EXPERIMENTS
+from .protocol import Settings, Unit, chosen, load, relevant
+
+SCORES = "scores.jsonl"
+FIRST_GUESS = 10.0  # seconds of a unit like no other so far
+
+
+def settings_of(experiment: str, quick: bool) -> Settings:
+    return chosen(EXPERIMENTS[experiment].SETTINGS, quick)
+
+
+def digest(unit: Unit, settings: Settings) -> str:
+    """Names the settings a line was made with."""
+    text = json.dumps(relevant(unit, settings), sort_keys=True)
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def units(experiments: Iterable[str], quick: bool) -> list[Unit]:
+    return [
+        unit for name in experiments for unit in EXPERIMENTS[name].units(settings_of(name, quick))
+    ]
+
+
+def read_lines(folder: Path) -> list[dict[str, Any]]:
+    """The lines stored so far, the last one for each unit; a torn line is left out."""
+    path = folder / SCORES
+    found: dict[str, dict[str, Any]] = {}
+    if path.is_file():
+        for text in path.read_text(encoding="utf-8").splitlines():
+            try:
+                line = json.loads(text)
+                found[line["unit"]] = line
+            except (ValueError, KeyError, TypeError):
+                continue
+    return list(found.values())
+
+
+def raw_path(folder: Path, unit: Unit) -> Path:
+    return folder / "raw" / f"{unit.key}.npz"
+
+
+def perform(unit: Unit, quick: bool, n_jobs: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Do one unit: its line, and its raw answers."""
+    experiment: ModuleType = EXPERIMENTS[unit.experiment]
+    settings = settings_of(unit.experiment, quick)
+    wall, used = time.perf_counter(), time.process_time()
+    answer = experiment.answer(unit, settings, n_jobs)
+    wall, used = time.perf_counter() - wall, time.process_time() - used
+    name, _, labels = unit.dataset.partition("-")
+    line = {
+        "unit": unit.key,
+        "experiment": unit.experiment,
+        "dataset": unit.dataset,
+        "metric": unit.metric,
+        "seed": unit.seed,
+        **dict(unit.more),
+        "scores": experiment.score(unit, answer.raw, settings),
+        "seconds": {key: round(value, 4) for key, value in answer.seconds.items()}
+        | {"unit": round(wall, 3), "unit_processor": round(used, 3)},
+        "notes": list(answer.notes),
+        "quick": quick,
+        "settings": digest(unit, settings),
+        "data": load(name, labels or "fine").version,
+        "threads": n_jobs,
+        "library": __version__,
+        "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+    }
+    return line, answer.raw
+
+
+def store(folder: Path, unit: Unit, line: dict[str, Any], raw: dict[str, np.ndarray]) -> None:
+    """Keep a finished unit: raw answers beside and renamed, then its line in one write."""
+    path = raw_path(folder, unit)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with beside.open("wb") as file:
+            np.savez_compressed(file, **raw)  # pyright: ignore[reportArgumentType]
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    append(folder / SCORES, json.dumps(line, ensure_ascii=False))
+
+
+def append(path: Path, text: str) -> None:
+    """One line at the end of a file, on the disk when this returns."""
+    torn = path.is_file() and path.stat().st_size and not path.read_bytes().endswith(b"\n")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(("\n" if torn else "") + text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were made on."""
+    import joblib
+    import numba
+    import scipy
+    import sklearn
+
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        names = [
+            line.partition(":")[2].strip()
+            for line in cpuinfo.read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{m.__name__: m.__version__ for m in (np, scipy, sklearn, numba, joblib)},
+        "metricforest": __version__,
+    }
+
+
+class Progress:
+    """What is done, on standard error, with the time left."""
+
+    def __init__(self, todo: list[Unit], done: list[dict[str, Any]], jobs: int, out: TextIO):
+        self.out, self.jobs = out, jobs
+        self.left = {unit.key: unit for unit in todo}
+        self.total = len(todo)
+        self.known: dict[tuple, list[float]] = {}
+        for line in done:
+            self._learn(line)
+
+    def _learn(self, line: dict[str, Any]) -> None:
+        kind = (line["experiment"], line["dataset"], line["metric"])
+        for known in (kind, kind[:2], kind[:1]):
+            self.known.setdefault(known, []).append(line["seconds"]["unit"])
+
+    def _expected(self, unit: Unit) -> float:
+        kind = (unit.experiment, unit.dataset, unit.metric)
+        for known in (kind, kind[:2], kind[:1]):
+            if known in self.known:
+                return float(np.mean(self.known[known]))
+        return FIRST_GUESS
+
+    def seconds_left(self) -> float:
+        return sum(
+            self._expected(unit) / (1 if unit.alone else self.jobs) for unit in self.left.values()
+        )
+
+    def say(self, text: str) -> None:
+        print(text, file=self.out, flush=True)
+
+    def finished(self, unit: Unit, line: dict[str, Any]) -> None:
+        self._learn(line)
+        del self.left[unit.key]
+        self.say(
+            f"[{self.total - len(self.left)}/{self.total}] {unit.key}  "
+            f"{line['seconds']['unit']:.1f} s; about {duration(self.seconds_left())} left"
+        )
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
+
+
+def run(
+    folder: Path,
+    experiments: Iterable[str],
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    out: TextIO = sys.stderr,
+) -> list[str]:
+    """Do every unit that is not done yet. Returns what went wrong, unit by unit."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = read_lines(folder)
+    current = {(line["unit"], line["settings"]) for line in done}
+    wanted = units(experiments, quick)
+    todo = [
+        unit
+        for unit in wanted
+        if (unit.key, digest(unit, settings_of(unit.experiment, quick))) not in current
+    ]
+    progress = Progress(todo, done, jobs, out)
+    progress.say(
+        f"{len(wanted)} units of work, {len(wanted) - len(todo)} done before; results in {folder}"
+    )
+    note_machine(folder, quick)
+    failed = []
+    for unit, result in outcomes(todo, quick, jobs):
+        if isinstance(result, Exception):
+            failed.append(f"{unit.key}: {type(result).__name__}: {result}")
+            progress.left.pop(unit.key)
+            progress.say(f"FAILED {failed[-1]}")
+        else:
+            store(folder, unit, *result)
+            progress.finished(unit, result[0])
+    return failed
+
+
+def note_machine(folder: Path, quick: bool) -> None:
+    known = {**machine(), "quick": quick}
+    path = folder / "machine.json"
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    beside.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    beside.replace(path)
+
+
+def outcomes(todo: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Unit, Any]]:
+    """Each unit with its line and raw answers, or with the exception it ended in, as they come."""
+    small = [unit for unit in todo if not unit.alone]
+    if jobs > 1 and len(small) > 1:
+        yield from in_processes(small, quick, jobs)
+    else:
+        for unit in small:
+            yield unit, attempt(unit, quick, jobs)
+    for unit in todo:
+        if unit.alone:
+            yield unit, attempt(unit, quick, jobs)
+
+
+def attempt(unit: Unit, quick: bool, n_jobs: int) -> Any:
+    try:
+        return perform(unit, quick, n_jobs)
+    except (ValueError, ArithmeticError, MemoryError, OSError, RuntimeError) as error:
+        return error
+
+
+def in_processes(small: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Unit, Any]]:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=one_thread) as pool:
+        waiting = {}
+        rest = iter(small)
+        try:
+            while True:
+                while len(waiting) < jobs and (unit := next(rest, None)) is not None:
+                    waiting[pool.submit(attempt, unit, quick, 1)] = unit
+                if not waiting:
+                    return
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    yield waiting.pop(future), future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def one_thread() -> None:
+    """In a worker process: numerical libraries keep to one thread too."""
+    from threadpoolctl import threadpool_limits
+
+    import metricforest.rivals  # noqa: F401  (loads the libraries that are to be limited)
+
+    threadpool_limits(1)
