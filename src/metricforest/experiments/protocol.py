@@ -60,6 +60,7 @@ LISTS = (  # settings that only say which units there are
     "rfd_draws_usps",
     "levels",
     "parameters",
+    "sampling",
     "scaling",
     "both_scalings",
     "solvers",

@@ -1,0 +1,274 @@
+"""The reproduction of the paper: protocols against plain loops, interrupted runs, the report."""
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metricforest import experiments
+from metricforest.experiments import (
+    EXPERIMENTS,
+    ablations,
+    classification,
+    clustering,
+    neighbours,
+    noise,
+    paper,
+    protocol,
+    report,
+    retrieval,
+    runner,
+)
+from metricforest.experiments.protocol import Setting, Unit
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Experiments on the balance scale that take seconds."""
+    monkeypatch.setattr(protocol, "METRICS", ("Euclidean", "DCA", "ITML", "LMNN", "HFD"))
+    few = {"trees": 4, "gblmnn_trees": 3, "itml_gammas": (1.0, 10.0), "constraints_per_class": 30}
+    own = {
+        classification: {"datasets": ("balance",), "repeats": {}, "folds": 2},
+        noise: {"dataset": "balance", "levels": (0, 20), "repeats": 1, "folds": 2},
+        clustering: {
+            "datasets": ("balance",), "draws": 2, "neighbours": (5, 10), "sigmas": (1.0, 10.0),
+            "fixed": 5, "kmeans_starts": 1,
+        },
+        neighbours: {
+            "datasets": (), "repeats": {}, "solvers": ("lbfgs",),
+        },
+        ablations: {
+            "datasets": ("balance",), "parameters": {"alpha": (0.5, 2.0), "hard": (False, True)},
+            "repeats": 1, "folds": 2, "judged_pairs": 100,
+        },
+        retrieval: {"datasets": ()},
+    }  # fmt: skip
+    for module, changes in own.items():
+        settings = {
+            name: Setting((few | changes).get(name, s.value), s.why)
+            for name, s in module.SETTINGS.items()
+        }
+        monkeypatch.setattr(module, "SETTINGS", settings)
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), min_size=1, max_size=6))
+def test_vote(rows):
+    near = np.array(rows)
+    for row, voted in zip(rows, protocol.vote(near), strict=True):
+        count = Counter(row)
+        winners = [label for label in row if count[label] == max(count.values())]
+        assert voted == winners[0]
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=5))
+def test_mean_average_precision(rows):
+    total = []
+    for cut in (2, 4, 6):
+        for row in rows:
+            total.append(sum(sum(row[: i + 1]) / (i + 1) for i in range(cut) if row[i]) / cut)
+    found = neighbours.mean_average_precision(np.array(rows), (2, 4, 6))
+    assert found == pytest.approx(np.mean(total))
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 50])
+def test_random_pairs_are_all_pairs(n):
+    every = n * (n - 1) // 2
+    pairs = clustering.random_pairs(n, every, np.random.default_rng(0))
+    assert {tuple(sorted(p)) for p in pairs.tolist()} == set(itertools.combinations(range(n), 2))
+    large = clustering.random_pairs(11_000, 10_000, np.random.default_rng(0))
+    assert (large[:, 0] > large[:, 1]).all()
+    assert large.min() >= 0
+    assert large.max() < 11_000
+    assert len({tuple(p) for p in large.tolist()}) == 10_000
+
+
+@given(st.integers(1, 60), st.floats(0, 1), st.integers(2, 4), st.integers(0, 9))
+def test_corrupted_labels(n, share, n_classes, seed):
+    y = np.arange(n + n_classes) % n_classes
+    noisy = noise.corrupt(y, share, np.random.default_rng(seed))
+    assert (noisy != y).sum() == round(share * len(y))
+    assert set(noisy) <= set(range(n_classes))
+    less = noise.corrupt(y, share / 2, np.random.default_rng(seed))
+    assert set(np.flatnonzero(less != y)) <= set(np.flatnonzero(noisy != y))
+
+
+def test_all_metrics_see_the_same_pairs():
+    first, second = (Unit("noise", "sonar", metric, 3) for metric in ("HFD", "RFD"))
+    assert first.rng(1).integers(1 << 60) == second.rng(1).integers(1 << 60)
+    other = Unit("noise", "sonar", "HFD", 4)
+    assert first.rng(1).integers(1 << 60) != other.rng(1).integers(1 << 60)
+    assert first.rng(1).integers(1 << 60) != first.rng(2).integers(1 << 60)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_units_are_distinct(quick):
+    keys = [unit.key for unit in runner.units(EXPERIMENTS, quick)]
+    assert len(set(keys)) == len(keys)
+    assert all(re.fullmatch(r"[\w./=, -]+", key) for key in keys)
+
+
+def test_the_papers_protocol():
+    """What the paper states, read off the units and settings."""
+    full = runner.units(EXPERIMENTS, False)
+    drawn = Counter(
+        (u.dataset, u["constraints"])
+        for u in full
+        if u.metric == "HFD" and u.experiment == "clustering"
+    )
+    assert all(count == 10 for count in drawn.values())
+    assert len(drawn) == 12
+    voted = {(u.dataset, u.metric) for u in full if u.experiment == "classification"}
+    assert len(voted) == 48
+    assert {u["noise"] for u in full if u.experiment == "noise"} == {0, 5, 10, 15, 20, 25, 30}
+    for name, module in EXPERIMENTS.items():
+        settings = runner.settings_of(name, False)
+        if name not in ("neighbours", "ablations"):
+            assert settings["trees"] == 500
+        assert all(setting.why for setting in module.SETTINGS.values())
+    forest = protocol.make("HFD", "balance", runner.settings_of("classification", False), 0, 1)
+    assert forest.get_params()["max_features"] is None
+    counts = runner.settings_of("classification", False)
+    assert protocol.n_constraints("sonar", 2, counts) == 2_000
+    assert protocol.n_constraints("usps", 10, counts) == 30_000
+
+
+def test_a_setting_of_another_metric_changes_nothing():
+    settings = runner.settings_of("classification", False)
+    changed = settings | {"itml_gammas": (7.0,), "repeats": {}}
+    for metric in protocol.METRICS:
+        unit = Unit("classification", "sonar", metric, 0, (("fold", 0),))
+        same = runner.digest(unit, settings) == runner.digest(unit, changed)
+        assert same == (metric != "ITML")
+
+
+def test_run_resume_rescore_report(tiny, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    with open(os.devnull, "w") as quiet:
+        assert runner.run(out, ["classification", "noise"], jobs=1, out=quiet) == []
+        text = (out / "scores.jsonl").read_text()
+        # A kill in the middle of a write: half a line at the end.
+        (out / "scores.jsonl").write_text(text[: -len(text.splitlines()[-1]) // 2 - 1])
+        ran = []
+        perform = runner.perform
+        monkeypatch.setattr(
+            runner, "perform", lambda unit, *rest: ran.append(unit) or perform(unit, *rest)
+        )
+        assert runner.run(out, ["classification", "noise"], jobs=1, out=quiet) == []
+        assert len(ran) == 1
+        assert runner.run(out, EXPERIMENTS, jobs=1, out=quiet) == []
+    lines = runner.read_lines(out)
+    assert len(lines) == len(runner.units(EXPERIMENTS, False))
+    first = {json.loads(line)["unit"]: json.loads(line) for line in text.splitlines()}
+    for line in lines:  # the unit that ran twice found the same
+        if line["unit"] in first:
+            assert line["scores"] == first[line["unit"]]["scores"]
+    stored, computed = report.Results(out), report.Results(out, rescore=True)
+    assert stored.lines == computed.lines
+    assert not stored.missing
+    assert report.write(out) == [out / "report.html", out / "report.md"]
+    text = (out / "report.md").read_text()
+    assert "| **HFD** | **0.306** |" in text
+    page = (out / "report.html").read_text()
+    assert page.count("<svg") >= 4
+    assert (
+        "http"
+        not in re.sub(
+            r'xmlns[^"]*="[^"]*"|<!DOCTYPE[^>]*>|http://www.w3.org[^" ]*', "", page
+        ).split("<svg")[0]
+    )
+    assert not [p for p in out.rglob(".*")]
+    accuracy = [line["scores"]["accuracy"] for line in stored.of("classification", metric="HFD")]
+    mean = 100 * np.mean(accuracy)
+    assert f"{mean:.1f} ±" in text
+
+
+def test_failures_are_named_and_the_rest_is_done(tiny, tmp_path, monkeypatch):
+    answer = classification.answer
+
+    def failing(unit, *rest):
+        if unit.metric == "DCA":
+            raise ValueError("no such luck")
+        return answer(unit, *rest)
+
+    monkeypatch.setattr(classification, "answer", failing)
+    with open(os.devnull, "w") as quiet:
+        failed = runner.run(tmp_path, ["classification"], jobs=1, out=quiet)
+    assert len(failed) == 2
+    assert "DCA/seed=0/fold=0: ValueError: no such luck" in failed[0]
+    report.write(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert "| DCA |  |" in text
+    assert "have not been run" in text
+
+
+def test_nothing_to_report(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no results"):
+        report.write(tmp_path)
+
+
+def test_table_2_is_about_the_same_answers(monkeypatch, tmp_path):
+    """The search experiment end to end on the balance scale."""
+    monkeypatch.setitem(paper.TABLE_1, "balance", (0.5,) * 6)
+    monkeypatch.setitem(paper.TABLE_2, "balance", (0.5,) * 6)
+    own = {"datasets": ("balance",), "trees": 5, "repeats": {}, "solvers": ("lbfgs",)}
+    own |= {"pair_queries": 2, "clock_repeats": 1, "constraints_per_class": 30}
+    settings = {k: Setting(own.get(k, s.value), s.why) for k, s in neighbours.SETTINGS.items()}
+    monkeypatch.setattr(neighbours, "SETTINGS", settings)
+    with open(os.devnull, "w") as quiet:
+        assert runner.run(tmp_path, ["neighbours"], jobs=1, out=quiet) == []
+    (line,) = runner.read_lines(tmp_path)
+    found = line["scores"]["map"]
+    assert found[1:] == sorted(found[1:])  # at k_O = 1 every tree climbs on until there are 50
+    assert found[-1] > 0.9
+    assert line["seconds"]["pair_by_pair"] > 0
+    report.write(tmp_path)
+
+
+@pytest.mark.slow
+def test_killing_a_run_loses_one_unit(tmp_path):
+    """A real process, killed without warning, then run again to the end."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from metricforest.experiments import ablations, runner\n"
+        "from metricforest.experiments.protocol import Setting\n"
+        "own = {'datasets': ('balance',), 'trees': 3, 'constraints_per_class': 30, 'folds': 2,\n"
+        "       'parameters': {'alpha': tuple(range(1, 30))}, 'repeats': 1, 'judged_pairs': 100}\n"
+        "ablations.SETTINGS = {k: Setting(own.get(k, s.value), s.why)\n"
+        "                      for k, s in ablations.SETTINGS.items()}\n"
+        "runner.run(Path(sys.argv[1]), ['ablations'], jobs=1)\n"
+    )
+    out = tmp_path / "out"
+    command = [sys.executable, str(script), str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    scores = out / "scores.jsonl"
+    deadline = time.monotonic() + 120
+    while not (scores.is_file() and scores.read_text().count("\n") >= 3):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = scores.read_text().count("\n")
+    assert before < 29
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(rf"29 units of work, ({before}|{before - 1}) done before", done.stderr)
+    assert len(runner.read_lines(out)) == 29
+
+
+def test_the_package_is_documented():
+    assert experiments.__doc__
+    assert list(EXPERIMENTS) == [
+        "neighbours", "clustering", "classification", "noise", "ablations", "retrieval",
+    ]  # fmt: skip
