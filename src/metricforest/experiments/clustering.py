@@ -24,7 +24,8 @@ SETTINGS = {
         ("per class", "uniform"),
         "the paper only says 'sampled'. 'per class': as many pairs for every class, a third of them "
         "must-links, as its author's sampler does and as in the other experiments; 'uniform': any two "
-        "rows, so that small classes are hardly seen. USPS, whose classes are equal: per class only",
+        "rows, so that small classes are hardly seen. Segmentation and USPS have classes of one size: "
+        "uniform pairs for HFD on segmentation only",
     ),
     "neighbours": Setting(
         (5, 10, 15, 20, 25, 30, 35, 40, 45, 50),
@@ -40,7 +41,10 @@ SETTINGS = {
     "rfd_rows_usps": Setting(
         1_500, "rows of USPS that are clustered under RFD: it measures every pair, at 0.1 ms"
     ),
-    "rfd_draws_usps": Setting(3, "draws of constraints for RFD on USPS, for time"),
+    "rfd_draws": Setting(
+        {"segmentation": 3, "usps": 3},
+        "fewer draws of constraints for RFD on the larger sets: time",
+    ),
     "fixed": Setting(
         20,
         "neighbours of the graph for the second figure, which nobody has tuned: similarities are "
@@ -75,9 +79,13 @@ def units(settings: Settings) -> list[Unit]:
         # Euclidean learns nothing: one unit per draw stands for all counts
         if metric != "Euclidean"
         or (count, sampling) == (paper.CONSTRAINTS[dataset][0], settings["sampling"][0])
-        if dataset != "usps" or sampling == "per class"
-        if not (metric == "RFD" and dataset == "usps" and seed >= settings["rfd_draws_usps"])
+        if sampling == "per class" or drawn_uniformly(dataset, metric)
+        if metric != "RFD" or seed < settings["rfd_draws"].get(dataset, settings["draws"])
     ]
+
+
+def drawn_uniformly(dataset: str, metric: str) -> bool:
+    return dataset in ("sonar", "balance") or (dataset, metric) == ("segmentation", protocol.HFD)
 
 
 def random_pairs(n: int, count: int, rng: np.random.Generator) -> np.ndarray:

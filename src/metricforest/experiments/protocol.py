@@ -57,7 +57,7 @@ LISTS = (  # settings that only say which units there are
     "datasets",
     "repeats",
     "draws",
-    "rfd_draws_usps",
+    "rfd_draws",
     "levels",
     "parameters",
     "sampling",

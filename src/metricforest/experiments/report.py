@@ -298,7 +298,7 @@ def classification_section(results: Results) -> Section:
         ax.set_xticks(range(len(datasets)), [title_of(d) for d in datasets])
         ax.set_ylim(60, 100)
         ax.set_ylabel("5-NN accuracy, %")
-        ax.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False)
+        below(fig, ax)
         return fig
 
     lines = results.of("classification")

@@ -20,8 +20,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from datetime import UTC, datetime
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any, TextIO
 
@@ -258,7 +259,7 @@ def attempt(unit: Unit, quick: bool, n_jobs: int) -> Any:
 
 def in_processes(small: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Unit, Any]]:
     context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=one_thread) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=become_worker) as pool:
         waiting = {}
         rest = iter(small)
         try:
@@ -273,10 +274,13 @@ def in_processes(small: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Un
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def one_thread() -> None:
-    """In a worker process: numerical libraries keep to one thread too."""
+def become_worker() -> None:
+    """In a worker process: keep numerical libraries to one thread, end when the run is killed."""
     from threadpoolctl import threadpool_limits
 
     import metricforest.rivals  # noqa: F401  (loads the libraries that are to be limited)
 
     threadpool_limits(1)
+    run = parent_process()
+    if run is not None:
+        Thread(target=lambda: (run.join(), os._exit(1)), daemon=True).start()
