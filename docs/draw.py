@@ -69,15 +69,26 @@ def draw_hierarchy() -> Figure:
                     s, here = F.split[i], node == i
                     side = rows[here][:, features[s]] @ F.weights[s, :-1] + F.weights[s, -1] > 0
                     node[here] = np.where(side, F.right[i], F.left[i])
-            shown = {child for i in shown for child in ((F.left[i], F.right[i]) if F.left[i] != LEAF else (i,))}
+            shown = {
+                child
+                for i in shown
+                for child in ((F.left[i], F.right[i]) if F.left[i] != LEAF else (i,))
+            }
         regions = np.unique(node, return_inverse=True)[1].reshape(grid.shape[:2])
-        ax.contourf(grid[..., 0], grid[..., 1], regions, levels=np.arange(-0.5, 8), cmap="Greys", alpha=0.25)
+        ax.contourf(
+            grid[..., 0], grid[..., 1], regions, levels=np.arange(-0.5, 8), cmap="Greys", alpha=0.25
+        )
         ax.scatter(*X.T, c=y, cmap=COLOURS, s=9)
         for i in shown:
             for j in reach[int(i)]:
                 a, b = table.members[j, :2]
                 cannot = table.kind[j] == 1
-                ax.plot(*X[[a, b]].T, color=RED if cannot else "#333333", lw=0.9, ls="-" if cannot else ":")
+                ax.plot(
+                    *X[[a, b]].T,
+                    color=RED if cannot else "#333333",
+                    lw=0.9,
+                    ls="-" if cannot else ":",
+                )
         ax.set_title(("the root", "after one split", "after two levels")[level])
     return fig
 
@@ -96,8 +107,16 @@ def draw_distance() -> Figure:
         (axes[1], learned, "learned from 150 judged pairs"),
     ):
         far = metric.pairwise_distances(query, grid.reshape(-1, 2)).reshape(grid.shape[:2])
-        drawn = ax.contourf(grid[..., 0], grid[..., 1], far / far.max(), levels=12, cmap="viridis_r")
-        ax.scatter(*X.T, c=np.where(y == 0, "#ffffff", "#333333"), s=7, edgecolors="#333333", linewidths=0.3)
+        drawn = ax.contourf(
+            grid[..., 0], grid[..., 1], far / far.max(), levels=12, cmap="viridis_r"
+        )
+        ax.scatter(
+            *X.T,
+            c=np.where(y == 0, "#ffffff", "#333333"),
+            s=7,
+            edgecolors="#333333",
+            linewidths=0.3,
+        )
         ax.plot(*query[0], marker="*", ms=17, color=RED, mec="#ffffff")
         ax.set_title(title)
         ax.set_aspect("equal")
@@ -110,20 +129,39 @@ def draw_depth() -> Figure:
     fig = Figure(figsize=(7.5, 3.2), layout="constrained")
     ax = fig.subplots()
     ax.set_axis_off()
-    places = {"100": (4, 3), "60": (2, 2), "40": (6, 2), "35": (1, 1), "25": (3, 1), "15": (5, 1), "25 ": (7, 1)}
+    places = {
+        "100": (4, 3),
+        "60": (2, 2),
+        "40": (6, 2),
+        "35": (1, 1),
+        "25": (3, 1),
+        "15": (5, 1),
+        "25 ": (7, 1),
+    }
     edges = [("100", "60"), ("100", "40"), ("60", "35"), ("60", "25"), ("40", "15"), ("40", "25 ")]
     for a, b in edges:
         ax.plot(*zip(places[a], places[b], strict=True), color="#888888", zorder=1)
     for name, (x, y) in places.items():
         parting = name in ("100", "60")
-        ax.text(
-            x, y, f"{name.strip()} rows", ha="center", va="center", zorder=2, fontsize=10,
-            bbox={"boxstyle": "round", "fc": "#ffffff", "ec": RED if parting else "#888888", "lw": 2 if parting else 1},
-        )  # fmt: skip
+        edge, width = (RED, 2) if parting else ("#888888", 1)
+        box = {"boxstyle": "round", "fc": "#ffffff", "ec": edge, "lw": width}
+        ax.text(x, y, f"{name.strip()} rows", ha="center", va="center", fontsize=10, bbox=box)
     for name, x in (("a", 0.8), ("b", 3.0), ("c", 7.0)):
         ax.text(x, 0.45, name, ha="center", fontsize=13, fontweight="bold")
-    ax.text(8.2, 2.4, "a and b part in the node of 60:\ndistance 60/100 x certainty", fontsize=10, va="center")
-    ax.text(8.2, 1.5, "a and c part in the root:\ndistance 100/100 x certainty", fontsize=10, va="center")
+    ax.text(
+        8.2,
+        2.4,
+        "a and b part in the node of 60:\ndistance 60/100 x certainty",
+        fontsize=10,
+        va="center",
+    )
+    ax.text(
+        8.2,
+        1.5,
+        "a and c part in the root:\ndistance 100/100 x certainty",
+        fontsize=10,
+        va="center",
+    )
     ax.set_xlim(0, 12)
     ax.set_ylim(0.2, 3.4)
     return fig
