@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PROGRAM = "metricforest"
 PLUGIN = "metricforest.experiments.cli"
 PLUGIN_COMMANDS = ("reproduce", "report")
-BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
+BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
 ANSWER_NAMES = frozenset(
     ["same", "label", "answer", "match", "judgement", "judgment", "verdict", "is_match", "is_same"]
 )
@@ -68,7 +68,7 @@ class Program(click.Group):
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(BROKEN_PIPE)
+            sys.exit(BUG)  # as click does
         except Exception as error:
             if debug:
                 raise
@@ -352,7 +352,7 @@ def fit(
         raise click.UsageError("--jobs must not be 0")
     files.check_writable(output)
     started = time.perf_counter()
-    judged = None if pairs is None else read_pairs(pairs, separator(sep))
+    judged = None if pairs is None else read_pairs(pairs)
     frame, n_rows = read_rows(table, judged, id_, max_rows, separator(sep), seed)
     for column in (id_, labels, *category, *drop):
         if column is not None and column not in frame.columns:
@@ -404,11 +404,11 @@ def fit(
     click.echo(f"{output}: written, {size / 1e6:.1f} MB, {seconds:.0f} s in all")
 
 
-def read_pairs(path: str, sep: str | None) -> Any:
+def read_pairs(path: str) -> Any:
     """The file of judged pairs as three columns of text: two ids and an answer."""
     from . import files
 
-    frame = files.read_table(path, sep=sep)
+    frame = files.read_table(path, sep=files.guess_separator(path))
     if frame.shape[1] > 3:
         known = [c for c in frame.columns if str(c).strip().lower() in ANSWER_NAMES]
         if len(known) != 1:
@@ -506,7 +506,7 @@ def what_was_read(model: TableMetric, table: str, n_rows: int, pairs: str | None
     lines = [f"{table}: {n_rows:,} rows, {preparation.n_features_in_} columns"]
     if len(model.ids_) < n_rows:
         lines[0] += f"; learning from {len(model.ids_):,} of the rows, judged ones among them"
-    lines += [f"  used: {', '.join(described(column) for column in preparation.columns_)}"]
+    lines += columns_in_use(preparation.columns_)
     lines += [f"  not used: {name} ({why})" for name, why in preparation.dropped_.items()]
     lines += [f"  note: {note}" for note in preparation.notes_]
     if model.id is None:
@@ -519,25 +519,27 @@ def what_was_read(model: TableMetric, table: str, n_rows: int, pairs: str | None
             f"{len(judged.labels) - n_same:,} different"
         )
         if judged.merged:
-            lines.append(f"  merged: {judged.merged} had been given before")
+            lines.append(f"  merged: {judged.merged} that had been given before")
         if judged.contradictions:
             some = ", ".join(f"{a} - {b}" for a, b in judged.contradictions[:3])
             lines.append(
-                f"  contradictions: {len(judged.contradictions)} pairs are judged both ways, "
-                f"and both stay ({some})"
+                f"  contradictions: {len(judged.contradictions)} judged both ways, both stay ({some})"
             )
-        lines += [f"  left out: {part}" for part in filter(None, judged.left_out().split("; "))]
+        lines += [f"  left out: {part}" for part in judged.left_out()]
     return lines
 
 
-def described(column: Any) -> str:
-    """A column in use, in a few words."""
-    parts = [column.kind]
-    if column.kind == "category":
-        parts = [f"{len(column.levels)} levels" + (" and others" if column.other else "")]
-    if column.indicator:
-        parts.append("some missing")
-    return f"{column.name} ({', '.join(parts)})"
+def columns_in_use(columns: list[Any]) -> list[str]:
+    """A line for each kind of column."""
+    by_kind: dict[str, list[str]] = {}
+    for column in columns:
+        name = column.name + "*" * column.indicator
+        if column.kind == "category":
+            others = " and others" if column.other else ""
+            name += f" ({len(column.levels)} levels{others})"
+        by_kind.setdefault(column.kind, []).append(name)
+    lines = [f"  used as {kind}: {', '.join(names)}" for kind, names in by_kind.items()]
+    return lines + ["  (* some values are missing)"] * any(c.indicator for c in columns)
 
 
 def what_was_learned(model: TableMetric) -> list[str]:
@@ -660,7 +662,7 @@ class naming:
         pass
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, ValueError) and self.path not in str(error):
+        if isinstance(error, (ValueError, TypeError)) and self.path not in str(error):
             raise click.ClickException(f"{self.path}: {error}") from error
 
 
@@ -806,23 +808,22 @@ def cluster(
 
 
 def two_rows(metric: TableMetric, ids: tuple[str, str], table: str | None, sep: str | None) -> Any:
-    """Two rows as the metric measures them, by their ids in the model's table or another."""
+    """What stands for two rows: their ids in the model's table, or tables of one row."""
     from .columns import as_table, as_text
     from .judgements import row_ids
 
     if table is None:
-        return metric._rows[metric.rows_of(ids)]
+        metric.rows_of(ids)
+        return ids
     found: dict[str, Any] = {}
     for frame in queries(metric, table, sep):
         for place, called in enumerate(row_ids(as_table(frame), metric.id).tolist()):
-            if as_text(called) in ids and as_text(called) not in found:
-                found[as_text(called)] = metric._check_rows(frame.iloc[[place]])[0]
+            if as_text(called) in ids:
+                found.setdefault(as_text(called), frame.iloc[[place]])
     unknown = [called for called in ids if called not in found]
     if unknown:
-        raise click.ClickException(f"{table}: no row is called {unknown[0]!r}")
-    import numpy as np
-
-    return np.stack([found[called] for called in ids])
+        raise ValueError(f"no row is called {unknown[0]!r}")
+    return [found[called] for called in ids]
 
 
 table_option = click.option(
@@ -850,8 +851,8 @@ def distance(
 
     metric: TableMetric = load_model(model)
     with naming(table or model):
-        rows = two_rows(metric, (row_a, row_b), table, sep)
-    far = float(metric._pair_distance(rows[:1], rows[1:])[0])
+        a, b = two_rows(metric, (row_a, row_b), table, sep)
+        far = float(metric._pair_distance(metric._measured(a), metric._measured(b))[0])
     answer: dict[str, Any] = {"a": row_a, "b": row_b, "distance": far}
     if hasattr(metric, "calibration_"):
         import numpy as np
@@ -879,16 +880,8 @@ def explain(
 ) -> None:
     """Why two rows are near or far: the columns and depths that part them."""
     metric: TableMetric = load_model(model)
-    inner: Any = metric.metric_
-    if not hasattr(inner, "explain_pair"):
-        raise click.ClickException(
-            f"{model}: this version cannot explain distances of a {type(inner).__name__}"
-        )
     with naming(table or model):
-        rows = two_rows(metric, (row_a, row_b), table, sep) * inner.scale_ + inner.mean_
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        answer = inner.explain_pair(rows[0], rows[1])
+        answer = metric.explain_pair(*two_rows(metric, (row_a, row_b), table, sep))
     if as_json:
         print_json({"a": row_a, "b": row_b, **answer.to_dict()})
     else:
@@ -929,7 +922,7 @@ def info(model: str, as_json: bool) -> None:
     click.echo(
         f"  ids: {'row numbers' if metric.id is None else f'column {metric.id!r}'} ({ids}, ...)"
     )
-    click.echo(f"  columns: {', '.join(described(c) for c in metric.preparation_.columns_)}")
+    click.echo("\n".join(columns_in_use(metric.preparation_.columns_)))
     for name, why in metric.preparation_.dropped_.items():
         click.echo(f"  not used: {name} ({why})")
     for line in what_was_learned(metric):
@@ -957,6 +950,8 @@ def map_(model: str, output: str, labels: str | None, sep: str | None) -> None:
     files.check_writable(output)
     metric: TableMetric = load_model(model)
     given = None if labels is None else labels_by_id(metric, labels, sep)
+    if importlib.util.find_spec("metricforest.plots") is None:
+        raise click.ClickException("this version of metricforest draws no maps")
     try:
         plots: Any = importlib.import_module("metricforest.plots")
         import matplotlib

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from datetime import UTC, date, datetime
 from numbers import Real
 from typing import Any, NamedTuple
@@ -103,8 +103,13 @@ def values_of(column: Any) -> np.ndarray:
     if values.dtype.kind == "b":
         return values
     values = values.astype(object)
-    values[[v is None or v != v for v in values]] = None
+    values[[v is None or is_nan(v) for v in values]] = None
     return values
+
+
+def is_nan(value: Any) -> bool:
+    """Whether it differs from itself, as NaN and NaT do."""
+    return isinstance(value, (float, np.floating, np.datetime64)) and bool(value != value)
 
 
 def as_text(value: Any) -> str:
@@ -225,7 +230,11 @@ def guess(values: np.ndarray) -> str:
         return BOOLEAN
     if values.dtype.kind == "f":
         return NUMBER if np.isfinite(values).any() else ""
-    counts = Counter(value for value in values.tolist() if value is not None)
+    counts = Counter(
+        value if isinstance(value, Hashable) else str(value)
+        for value in values.tolist()
+        if value is not None
+    )
     if not counts:
         return ""
     if all(isinstance(value, (bool, np.bool_)) for value in counts):

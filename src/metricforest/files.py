@@ -135,6 +135,16 @@ def check_separator(path: str, frame: Any, sep: str | None) -> None:
         )
 
 
+def guess_separator(path: str) -> str | None:
+    """What separates the columns of a small CSV: whatever its first line has most of."""
+    if path == "-" or kind_of_file(path) != "csv":
+        return None
+    check_readable(path)
+    with open(path, "rb") as file:
+        first = file.readline(4096).decode("utf-8", "replace")
+    return max(SEPARATORS, key=first.count)
+
+
 def parquet_chunks(path: str, rows: int) -> Iterator[Any]:
     pandas()
     try:
@@ -251,9 +261,12 @@ def write_parts(output: str | None, parts: Iterable[bytes]) -> None:
             sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
     elif Path(output).exists() and not Path(output).is_file() and not Path(output).is_dir():
-        with open(output, "wb") as file:
-            for part in parts:
-                file.write(part)
+        try:
+            with open(output, "wb") as file:
+                for part in parts:
+                    file.write(part)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot write to {output}: {error.strerror}") from error
     else:
         replace_file(output, iter(parts))
 

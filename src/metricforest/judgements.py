@@ -36,22 +36,15 @@ class Judgements(NamedTuple):
     selves: int  # pairs of a row with itself, left out
     unsure: int  # pairs without an answer, left out
 
-    def left_out(self) -> str:
-        """What was left out, or ""."""
-        parts = []
-        if self.n_unknown:
-            some = ", ".join(map(repr, self.unknown[:5])) + (
-                ", ..." if len(self.unknown) > 5 else ""
-            )
-            parts.append(
-                f"{self.n_unknown} pairs name rows that are not in the table "
-                f"({len(self.unknown)} ids: {some})"
-            )
-        if self.selves:
-            parts.append(f"{self.selves} pairs join a row with itself")
-        if self.unsure:
-            parts.append(f"{self.unsure} pairs have no answer")
-        return "; ".join(parts)
+    def left_out(self) -> list[str]:
+        """What was left out, a few words for each reason."""
+        some = ", ".join(map(repr, self.unknown[:5])) + (", ..." if len(self.unknown) > 5 else "")
+        reasons = (
+            (self.n_unknown, f"with ids that are not in the table ({len(self.unknown)}: {some})"),
+            (self.selves, "of a row with itself"),
+            (self.unsure, "without an answer"),
+        )
+        return [f"{count} {reason}" for count, reason in reasons if count]
 
 
 def read_judgements(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Judgements:
@@ -118,11 +111,10 @@ def read_answer(value: Any, number: int) -> int:
 
 def check_judged(judged: Judgements) -> None:
     """Warn of pairs that were left out, and raise where none is left."""
-    left_out = judged.left_out()
+    left_out = "; ".join(judged.left_out())
     if not len(judged.pairs):
-        raise ValueError(
-            f"no pair is left of {judged.n_given}" + (f": {left_out}" if left_out else "")
-        )
+        what = f": {left_out}" if left_out else ""
+        raise ValueError(f"no judged pair is left of {judged.n_given}{what}")
     if left_out:
         warnings.warn(f"pairs left out: {left_out}", UserWarning, stacklevel=4)
 

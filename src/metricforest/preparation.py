@@ -250,6 +250,14 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         names = [name for column in self.columns_ for name in column.feature_names()]
         return np.array(names, object)
 
+    def units(self) -> np.ndarray:
+        """By what a difference of each feature is multiplied to be one of the table's values."""
+        answer = [np.ones(len(column.feature_names())) for column in self.columns_]
+        for column, units in zip(self.columns_, answer, strict=True):
+            if column.kind != CATEGORY:
+                units[0] = column.scale
+        return np.concatenate(answer)
+
     # A file keeps the columns as arrays, one per field: a header has room for few values only.
 
     def _state(self) -> dict[str, Any]:

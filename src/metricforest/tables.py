@@ -340,6 +340,45 @@ class TableMetric(Metric):
             )
         return np.array([place[as_text(value)] for value in ids], np.int64)
 
+    def _measured(self, row: Any) -> np.ndarray:
+        """One row, by its id or as a table, as the metric measures it: shape (1, n)."""
+        return self._check_rows(one_row(row)) if is_table(row) else self._rows[self.rows_of([row])]
+
+    def explain_pair(self, a: Any, b: Any, **options: Any) -> Any:
+        """What the distance of two rows is made of, in the terms of the table.
+
+        Parameters
+        ----------
+        a, b : id, or a frame or dict of columns with one row
+        **options
+            What the metric's own `explain_pair` takes.
+
+        Returns
+        -------
+        explanation : PairExplanation
+            As that of the metric, with differences of numbers and dates in their own units and
+            judged pairs by their ids.
+        """
+        check_is_fitted(self)
+        inner: Any = self.metric_
+        if not hasattr(inner, "explain_pair"):
+            raise TypeError(f"a {type(inner).__name__} cannot explain its distances")
+        rows = [
+            self.preparation_.transform(one_row(row))[0]
+            if is_table(row)
+            else int(self.rows_of([row])[0])
+            for row in (a, b)
+        ]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            answer = inner.explain_pair(*rows, **options)
+        answer.difference[:] *= self.preparation_.units()
+        answer.nearest_pairs[:] = [
+            near._replace(rows=tuple(self.ids_[list(near.rows)].tolist()))
+            for near in answer.nearest_pairs
+        ]
+        return answer
+
     # ----------------------------------------------------------------------------------- searching
 
     def kneighbors(
@@ -567,6 +606,17 @@ def learn(metric: Any, rows: np.ndarray, codes: np.ndarray | None, told: dict[st
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*judged both must-link and cannot-link")
         return metric.fit(rows, codes, **told)
+
+
+def is_table(value: Any) -> bool:
+    return isinstance(value, dict) or hasattr(value, "columns")
+
+
+def one_row(X: Any) -> Any:
+    n = as_table(X).n_rows
+    if n != 1:
+        raise ValueError(f"a pair is of two rows, but one of the tables has {n}")
+    return X
 
 
 def like(X: Any, columns: dict[str, Any]) -> Any:
