@@ -503,6 +503,11 @@ def content_of(metric: Metric) -> storage.Content:
             f"{type(metric).__module__}.{name} cannot be saved: a file can name the metrics of the "
             f"library only, {', '.join(METRICS)}"
         )
+    return storage.Content(name, __version__, params_of(metric), metric._state())
+
+
+def params_of(metric: Metric) -> dict[str, Any]:
+    """The parameters that a file keeps; a generator becomes None, with a warning."""
     params = metric._params()
     for key, value in params.items():
         if isinstance(value, np.random.RandomState):
@@ -511,13 +516,20 @@ def content_of(metric: Metric) -> storage.Content:
                 f"{key} is a generator, and a file does not keep its place: the loaded metric "
                 f"will have {key}=None",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-    return storage.Content(name, __version__, params, metric._state())
+    return params
 
 
 def from_content(content: storage.Content) -> Any:
     """The metric of which a file keeps this; ValueError unless there can be such a metric."""
+    metric = unfitted(content)
+    metric._restore(content.state)
+    return metric
+
+
+def unfitted(content: storage.Content) -> Any:
+    """The metric with its parameters only."""
     if content.class_name not in METRICS:
         raise ValueError(
             f"it holds a {content.class_name[:80]!r} written by metricforest "
@@ -531,9 +543,7 @@ def from_content(content: storage.Content) -> Any:
             f"{__version__}, whose {content.class_name} does not know the parameters "
             f"{', '.join(unknown)[:200]}"
         )
-    metric.set_params(**content.params)
-    metric._restore(content.state)
-    return metric
+    return metric.set_params(**content.params)
 
 
 def metric_class(name: str) -> Any:

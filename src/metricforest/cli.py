@@ -753,7 +753,12 @@ def match(
     if n_full:
         say(f"note: some rows have {max_matches} matches or more; --max-matches looks at more")
     if output is not None or sys.stderr.isatty():
-        say(f"rows no farther apart than {cut:.4g} were called the same")
+        say(
+            f"called the same: rows no farther apart than {cut:.4g}, chosen by judged pairs. Others "
+            "may be less clear: judge some of these matches, add them to the pairs and fit again"
+            if threshold is None
+            else f"called the same: rows no farther apart than {cut:.4g}"
+        )
 
 
 @main.command(

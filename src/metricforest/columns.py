@@ -85,7 +85,7 @@ def values_of(column: Any) -> np.ndarray:
     """The column as float64 (NaN: missing), bool, datetime64[us] or objects (None: missing)."""
     dtype = getattr(column, "dtype", None)
     kind = getattr(dtype, "kind", "O")
-    if hasattr(column, "isna") and (kind != "M" or hasattr(dtype, "tz")):  # a pandas series
+    if hasattr(column, "isna") and (kind not in "mM" or hasattr(dtype, "tz")):  # a pandas series
         if kind in "iuf" and str(dtype) != "category":
             return column.to_numpy(np.float64, na_value=np.nan)
         missing = column.isna().to_numpy(bool)
@@ -115,7 +115,7 @@ def is_nan(value: Any) -> bool:
 def as_text(value: Any) -> str:
     """How a level or an id reads: 1 and 1.0 alike."""
     if isinstance(value, str):
-        return value
+        return str(value)  # np.str_ shows itself otherwise
     if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)):
         number: Any = value
         if math.isfinite(number) and number == int(number):

@@ -26,7 +26,9 @@ from .base import (
     check_whole,
     content_of,
     from_content,
+    params_of,
     unchanged_on_failure,
+    unfitted,
 )
 from .columns import DROP, as_table, as_text, check_column
 from .hierarchy import HierarchyForest
@@ -34,6 +36,7 @@ from .judgements import Judgements, check_judged, label_codes, read_judgements, 
 from .model_selection import PairKFold
 from .preparation import TablePreparation, UnreadableWarning
 from .storage import Content, check_array
+from .version import __version__
 
 ASKED = 2_000  # pairs drawn from labels to ask about, where no pairs are given
 LEAST_ASKED = 5  # must-links, and cannot-links, that a threshold is chosen from at least
@@ -540,9 +543,12 @@ class TableMetric(Metric):
     # --------------------------------------------------------------------------------------- files
 
     def _params(self) -> dict[str, Any]:
-        """The metric's own parameters stand with its state."""
+        """As they are, but the metric by its class and its own parameters."""
         params = super()._params()
-        return {**params, "metric": None if self.metric is None else True}
+        if self.metric is not None:
+            name = type(self.metric).__name__
+            params["metric"] = Content(name, __version__, params_of(self.metric), {})._asdict()
+        return params
 
     def _state(self) -> dict[str, Any]:
         inner = content_of(self.metric_)
@@ -554,7 +560,7 @@ class TableMetric(Metric):
         return {
             **state,
             "preparation_": self.preparation_._state(),
-            "metric_": dict(zip(Content._fields, inner, strict=True)),
+            "metric_": inner._asdict(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -565,7 +571,8 @@ class TableMetric(Metric):
         self.preparation_ = TablePreparation(self.kinds, self.min_frequency, self.max_levels)
         self.preparation_._restore(state.pop("preparation_"))
         if self.metric is not None:
-            self.metric = clone(self.metric_)
+            described: Any = self.metric
+            self.metric = unfitted(Content(**described))
         self.judgements_ = None
         super()._restore(state)
         width = len(self.preparation_.get_feature_names_out())
