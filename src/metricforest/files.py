@@ -101,6 +101,8 @@ def csv_chunks(path: str, sep: str | None, text: Any, rows: int) -> Iterator[Any
     try:
         with pd.read_csv(source, encoding="utf-8-sig", **options) as reader:
             for number, frame in enumerate(reader):
+                if not len(frame):
+                    break
                 if number == 0:
                     check_separator(path, frame, sep)
                     unnamed = not isinstance(frame.index, pd.RangeIndex)
