@@ -296,7 +296,7 @@ def test_maps_are_those_of_plots(shop, tmp_path, monkeypatch):
         assert (tmp_path / f"map.{suffix}").read_bytes().startswith(start)
     n, labels = sys.modules["metricforest.plots"].seen
     assert n == len(labels) == 586
-    assert set(labels) == {"0", "1", "2"}
+    assert set(labels) == {0, 1, 2}
     monkeypatch.delitem(sys.modules, "metricforest.plots")
 
 
@@ -587,7 +587,7 @@ def test_the_real_script_and_an_interrupt(tmp_path):
 
 
 def test_the_commands_of_the_page_run_and_say_so(tmp_path, monkeypatch):
-    """Every `$ metricforest` line of docs/command_line.md, with fewer trees, in order."""
+    """Every `$ metricforest` line of docs/command_line.md, with half the trees, in order."""
     text = (ROOT / "docs" / "command_line.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
     for path in SHOP.glob("*.csv"):
@@ -602,13 +602,19 @@ def test_the_commands_of_the_page_run_and_say_so(tmp_path, monkeypatch):
             if arguments[0] in ("explain", "map") and not hasattr(HierarchyForest, "explain_pair"):
                 continue
             if arguments[0] == "fit":
-                arguments += ["--trees", TREES]
+                arguments += ["--trees", "100"]
             result = run(*arguments)
             n_run += 1
             wanted = 2 if "error:" in shown else 0
             assert result.exit_code == wanted, (line, result.output)
-            said = re.sub(r"\d", "0", result.stdout + result.stderr).split()
-            for words in shown.strip().splitlines()[:3]:
-                heads = re.sub(r"\d", "0", words).split()[:2]
-                assert all(head in said for head in heads if head != "..."), (line, words)
-    assert n_run >= 8
+            said = without_figures(result.stdout + result.stderr)
+            for words in shown.strip().splitlines():
+                if arguments[0] != "explain":  # what weighs most may differ with fewer trees
+                    assert all(piece in said for piece in without_figures(words).split("...")), (
+                        words
+                    )
+    assert n_run >= 7
+
+
+def without_figures(text: str) -> str:
+    return re.sub(r"\d+(\.\d+)?(e-\d+)?|True|False", "0", text)

@@ -977,7 +977,7 @@ def map_(model: str, output: str, labels: str | None, sep: str | None) -> None:
 
 
 def labels_by_id(metric: TableMetric, path: str, sep: str | None) -> Any:
-    """The second column of a table, in the order of the model's rows; "" where it has none."""
+    """The second column of a table, in the order of the model's rows; -1 where it has none."""
     import numpy as np
 
     from .columns import as_text
@@ -987,10 +987,13 @@ def labels_by_id(metric: TableMetric, path: str, sep: str | None) -> Any:
     if frame.shape[1] < 2:
         raise click.ClickException(f"{path}: labels need two columns, ids and labels")
     called = dict(frame.iloc[:, :2].astype(str).to_numpy().tolist())
-    labels = [called.get(as_text(value), "") for value in metric.ids_.tolist()]
-    if not any(labels):
+    labels = np.array([called.get(as_text(value), "-1") for value in metric.ids_.tolist()])
+    if (labels == "-1").all():
         raise click.ClickException(f"{path}: none of its ids is a row of the model's table")
-    return np.array(labels)
+    try:
+        return labels.astype(np.int64)
+    except ValueError:
+        return labels
 
 
 if __name__ == "__main__":
