@@ -235,6 +235,17 @@ def test_labels_teach_too(tmp_path):
     assert "pair AUC" in said
 
 
+def test_fit_says_when_little_can_be_learned(tmp_path):
+    rng = np.random.default_rng(0)
+    ids = pd.read_csv(PRODUCTS)["sku"].to_numpy()
+    noise = pd.DataFrame(rng.choice(ids, (120, 2))).assign(answer=rng.choice([1, 0], 120))
+    noise.to_csv(tmp_path / "noise.csv", index=False)
+    noise.assign(answer=1).to_csv(tmp_path / "same.csv", index=False)
+    told = ["--id", "sku", "-o", tmp_path / "m.mf", "--pairs"]
+    assert "hardly better than guessing" in fit(PRODUCTS, *told, tmp_path / "noise.csv").stdout
+    assert "same alone teaches nothing" in fit(PRODUCTS, *told, tmp_path / "same.csv").stdout
+
+
 def test_options_choose_columns(tmp_path):
     said = fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / "m.mf", "--folds", 0,
                "--drop", "listed", "--category", "in_stock").stdout  # fmt: skip

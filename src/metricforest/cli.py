@@ -32,6 +32,7 @@ PROGRAM = "metricforest"
 PLUGIN = "metricforest.experiments.cli"
 PLUGIN_COMMANDS = ("reproduce", "report")
 BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
+GUESSING = 0.6  # pair AUC below which a user should know that little was learned
 ANSWER_NAMES = frozenset(
     ["same", "label", "answer", "match", "judgement", "judgment", "verdict", "is_match", "is_same"]
 )
@@ -384,7 +385,7 @@ def fit(
     def progress(line: str) -> None:
         nonlocal told
         if not told and not as_json:
-            click.echo("\n".join(what_was_read(model, table, n_rows, pairs)))
+            click.echo("\n".join(what_was_read(model, table, n_rows, pairs, labels)))
         told = True
         if sys.stderr.isatty():
             click.echo(line, err=True)
@@ -500,10 +501,13 @@ def check_ids(judged: Any, frame: Any, id_: str | None, table: str, pairs: str) 
     )
 
 
-def what_was_read(model: TableMetric, table: str, n_rows: int, pairs: str | None) -> list[str]:
+def what_was_read(
+    model: TableMetric, table: str, n_rows: int, pairs: str | None, labels: str | None
+) -> list[str]:
     """The report before training."""
     preparation = model.preparation_
-    lines = [f"{table}: {n_rows:,} rows, {preparation.n_features_in_} columns"]
+    width = preparation.n_features_in_
+    lines = [f"{table}: {n_rows:,} rows, {width} column{'s' * (width != 1)}"]
     if len(model.ids_) < n_rows:
         lines[0] += f"; learning from {len(model.ids_):,} of the rows, judged ones among them"
     lines += columns_in_use(preparation.columns_)
@@ -526,6 +530,8 @@ def what_was_read(model: TableMetric, table: str, n_rows: int, pairs: str | None
                 f"  contradictions: {len(judged.contradictions)} judged both ways, both stay ({some})"
             )
         lines += [f"  left out: {part}" for part in judged.left_out()]
+        if n_same == len(judged.labels) and labels is None:
+            lines.append("  note: same alone teaches nothing; judge some pairs that are different")
     return lines
 
 
@@ -536,7 +542,8 @@ def columns_in_use(columns: list[Any]) -> list[str]:
         name = column.name + "*" * column.indicator
         if column.kind == "category":
             others = " and others" if column.other else ""
-            name += f" ({len(column.levels)} levels{others})"
+            n = len(column.levels)
+            name += f" ({n} level{'s' * (n != 1)}{others})"
         by_kind.setdefault(column.kind, []).append(name)
     lines = [f"  used as {kind}: {', '.join(names)}" for kind, names in by_kind.items()]
     return lines + ["  (* some values are missing)"] * any(c.indicator for c in columns)
@@ -544,6 +551,8 @@ def columns_in_use(columns: list[Any]) -> list[str]:
 
 def what_was_learned(model: TableMetric) -> list[str]:
     """The report after training."""
+    if not model.cv:
+        return ["no pairs were held out: pair AUC and threshold are not known"]
     figures = report(model, 0)
     held_out, auc = figures["held_out_pairs"], figures["pair_auc"]
     if auc is None:
@@ -553,6 +562,10 @@ def what_was_learned(model: TableMetric) -> list[str]:
     if auc is not None and len(model.cv_auc_) > 1:
         folds = ", ".join(f"{value:.3f}" for value in model.cv_auc_)
         lines[0] += f" (by fold: {folds})"
+    if auc is not None and auc < GUESSING:
+        lines.append(
+            "  that is hardly better than guessing, 0.5: check the answers and the columns"
+        )
     if figures["threshold"] is None:
         lines.append("no threshold: that needs 5 held-out pairs of each kind; judge more pairs")
     else:
