@@ -1,6 +1,8 @@
 """Columns, their preparation, judged pairs by ids, and the metric over tables."""
 
 import datetime as dt
+import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,8 @@ from metricforest import HierarchyForest, TableMetric, TablePreparation, rivals
 from metricforest.columns import as_text, kind_of, parse
 from metricforest.judgements import read_judgements
 from metricforest.preparation import UnreadableWarning
+
+DATA = Path(__file__).parent / "data"
 
 
 def shop(n: int = 120, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -415,6 +419,19 @@ def test_a_file_keeps_everything_but_the_judgements(learned, tmp_path):
     assert (tmp_path / "again.mf").read_bytes() == (tmp_path / "shop.mf").read_bytes()
 
 
+def test_the_golden_file_still_loads():
+    expected = json.loads((DATA / "table_metric_v1.json").read_text("utf-8"))
+    metric = metricforest.load(DATA / "table_metric_v1.mf")
+    frame = pd.DataFrame(expected["rows"])
+    assert {k: v for k, v in metric.get_params().items() if k != "metric"} == expected["params"]
+    assert metric.ids_.tolist() == expected["ids"]
+    assert metric.threshold_ == expected["threshold"]
+    names = metric.preparation_.get_feature_names_out().tolist()
+    assert names == expected["feature_names"]
+    np.testing.assert_allclose(metric.preparation_.transform(frame), expected["features"])
+    np.testing.assert_allclose(metric.pairwise_distances(frame), expected["distances"], rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["Euclidean", "ITML"])
 def test_any_metric_may_stand_inside(name, tmp_path):
     frame, group = shop(60)
@@ -476,6 +493,20 @@ def test_ids_are_the_column_the_index_or_row_numbers():
     assert numbered.ids_.tolist() == list(range(40))
     assert TableMetric(forest, cv=0).fit(frame.to_dict("list")).ids_.tolist() == list(range(40))
     assert TableMetric(forest, cv=0).fit(frame[["price", "new"]].to_numpy(object)).ids_[3] == 3
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_long_whole_numbers_keep_their_last_digit(frame):
+    ids = 2**62 + np.arange(30)
+    table = frame({"key": ids, "x": np.arange(30) % 7})
+    pairs = frame({"a": ids[[0, 2]], "b": ids[[1, 4]], "c": [1, 0]})
+    metric = TableMetric(HierarchyForest(2), id="key", cv=0, random_state=0).fit(table, pairs=pairs)
+    assert metric.ids_.tolist() == ids.tolist()
+    assert metric.judgements_.pairs.tolist() == [[0, 1], [2, 4]]
+    beyond = [2**64 + i for i in range(30)]
+    assert metric.fit({"key": beyond, "x": np.arange(30) % 7}).ids_[0] == str(2**64)
+    with pytest.raises(ValueError, match=r"ids have at most 200 characters, but 'aaaa.* has 300"):
+        metric.fit({"key": ["a" * 300, "b"], "x": [1, 2]})
 
 
 def test_fit_refuses_what_it_cannot_use():

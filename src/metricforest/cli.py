@@ -208,9 +208,10 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=plain, ensure_ascii=False))
 
 
-def counted(frames: Iterable[Any], what: str) -> Iterator[Any]:
-    """The frames; on a terminal, with a count of the rows that moves."""
-    live, total, started = sys.stderr.isatty(), 0, time.perf_counter()
+def counted(frames: Iterable[Any], what: str, output: str | None) -> Iterator[Any]:
+    """The frames; on a terminal that does not show the result, with a count of rows that moves."""
+    live = sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
+    total, started = 0, time.perf_counter()
     for frame in frames:
         yield frame
         total += len(frame)
@@ -662,7 +663,7 @@ def neighbors(
         found["rank"] = found.groupby("query", sort=False).cumcount() + 1
         return found[found["rank"] <= k]
 
-    write_result(output, format_, as_json, counted(nearest(), "neighbours"))
+    write_result(output, format_, as_json, counted(nearest(), "neighbours", output))
 
 
 class naming:
@@ -762,7 +763,7 @@ def match(
             found = {"a": ids_a[left], "b": ids_b[right], "distance": distance}
             yield pd.DataFrame(metric._with_probability(found))
 
-    write_result(output, format_, as_json, counted(matches(), "matches"))
+    write_result(output, format_, as_json, counted(matches(), "matches", output))
     if n_full:
         say(f"note: some rows have {max_matches} matches or more; --max-matches looks at more")
     if output is not None or sys.stderr.isatty():

@@ -20,6 +20,8 @@ SAME = frozenset(
 DIFFERENT = frozenset(
     ["different", "0", "-1", "false", "distinct", "no", "cannot", "cannot-link", "unequal"]
 )
+LONGEST = 200  # characters of an id: all take the room of the longest
+LARGEST_NUMBER = 2**63  # ids beyond are kept as text
 UNSURE = frozenset(["", "unsure", "unknown", "maybe", "?"])
 
 
@@ -65,7 +67,7 @@ def read_judgements(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Judgements
     label = [read_answer(value, i) for i, value in enumerate(values_of(answers).tolist())]
     place = {as_text(value): i for i, value in enumerate(ids.tolist())}
     ends = [
-        ["" if value is None else as_text(value).strip() for value in values_of(column).tolist()]
+        ["" if value is None else as_text(value).strip() for value in id_values(column)]
         for column in table.columns[:2]
     ]
     rows = np.array([[place.get(end, -1) for end in side] for side in ends], np.int64)
@@ -126,23 +128,24 @@ def row_ids(table: Table, column: str | None, unique: bool = False) -> np.ndarra
     """
     if column is not None and (unique or column in table.names):
         check_column(table, column)
-        values = values_of(table[column])
+        values = id_values(table[column])
     elif table.index is not None:
-        values = values_of(table.index)
+        values = id_values(table.index)
     else:
         return np.arange(table.n_rows)
-    whole = (
-        (values == np.round(values)).all()
-        if values.dtype.kind == "f"
-        else all(isinstance(v, Integral) and not isinstance(v, bool) for v in values.tolist())
-    )
-    if whole:
-        ids = values.astype(np.int64)
+    missing = next((i for i, v in enumerate(values) if v is None), None)
+    if missing is not None and unique:
+        raise ValueError(f"row {missing + 1} has no id in column {column!r}")
+    if all(isinstance(v, Integral) and abs(int(v)) < LARGEST_NUMBER for v in values):
+        ids = np.array(values, np.int64)
     else:
-        missing = [i for i, v in enumerate(values.tolist()) if v is None or v != v]
-        if missing and unique:
-            raise ValueError(f"row {missing[0] + 1} has no id in column {column!r}")
-        ids = np.array(["" if v is None else as_text(v).strip() for v in values.tolist()], str)
+        texts = ["" if v is None else as_text(v).strip() for v in values]
+        if max(map(len, texts)) > LONGEST:
+            longest = max(texts, key=len)
+            raise ValueError(
+                f"ids have at most {LONGEST} characters, but {longest[:20]!r}... has {len(longest)}"
+            )
+        ids = np.array(texts, str)
     if unique:
         found, count = np.unique(ids, return_counts=True)
         if len(found) < len(ids):
@@ -152,6 +155,16 @@ def row_ids(table: Table, column: str | None, unique: bool = False) -> np.ndarra
                 f"({len(twice)} ids occur more than once)"
             )
     return ids
+
+
+def id_values(column: Any) -> list[Any]:
+    """Ids as whole numbers, to the last digit, or as they are; None where missing."""
+    array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if array.dtype.kind in "iu":
+        return array.tolist()
+    values = values_of(column).tolist()
+    values = [None if v is None or v != v else v for v in values]
+    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
 
 
 def label_codes(y: Any, n_rows: int) -> np.ndarray:
