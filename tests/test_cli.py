@@ -330,6 +330,11 @@ def test_the_experiments_add_their_commands(tmp_path, monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
+def test_demo_runs_the_demo(monkeypatch):
+    monkeypatch.setattr("metricforest.demo.main", lambda: print("learned"))
+    assert good("demo").stdout == "learned\n"
+
+
 @pytest.mark.parametrize("command", list(main.commands))
 def test_every_command_shows_an_example(command):
     said = good(command, "--help").stdout
