@@ -24,6 +24,7 @@ from .estimators import MetricUser
 
 LEAST = 1e-6  # similarity of neighbours however far apart: they stay neighbours
 BRIDGE = 1e-4  # weight of an edge that joins pieces: below that of cutting a piece, above rounding
+NEAR_ONE = 1e-3  # eigenvalues no farther from 1 are as good as 1
 DENSE = 300  # rows up to which all eigenvectors are computed
 RESTARTS = 100  # of the Lanczos method before the graph is factorised instead
 
@@ -177,14 +178,15 @@ def cut(
 
 
 def estimate_n_clusters(graph: sp.csr_matrix, rng: np.random.RandomState, most: int = 20) -> int:
-    """The number of clusters, 2 to `most`, after which the graph's eigenvalues drop furthest.
+    """The number of clusters, 2 to `most`, after which the eigenvalues' distance from 1 leaps.
 
     A rule of thumb: clusters that hardly touch give as many eigenvalues near 1.
     """
     n: Any = graph.shape[0]  # type: ignore[index]
     most = max(2, min(most, n // 2))
     values = leading(graph, most + 1, rng)[0]
-    return 2 + int(np.argmax(values[1:-1] - values[2:])) if len(values) > 2 else 2
+    away = np.maximum(1.0 - values[1:], NEAR_ONE)
+    return 2 + int(np.argmax(away[1:] / away[:-1])) if len(away) > 1 else 2
 
 
 def similarity(distance: np.ndarray, sigma: float | None) -> np.ndarray:
