@@ -258,3 +258,14 @@ def test_refused(small, params, rows, error, match):
         MetricSpectralClustering(**{"n_clusters": 3, "metric": forest(2), **params}).fit(
             small[0][:rows]
         )
+
+
+@pytest.mark.parametrize("n_clusters", [2, 4, 7])
+def test_the_number_of_clusters_is_estimated_where_it_is_plain(n_clusters):
+    rng = np.random.default_rng(0)
+    X = np.repeat(20.0 * np.eye(n_clusters), 40, axis=0) + rng.normal(
+        size=(40 * n_clusters, n_clusters)
+    )
+    metric = PlainEuclidean().fit(X)
+    graph = cluster.affinity(metric, *metric.kneighbors(None, 10))
+    assert cluster.estimate_n_clusters(graph, np.random.RandomState(0)) == n_clusters

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from metricforest import experiments
 from metricforest.experiments import (
-    EXPERIMENTS,
     ablations,
     classification,
     clustering,
@@ -30,6 +29,7 @@ from metricforest.experiments import (
     retrieval,
     runner,
 )
+from metricforest.experiments.catalogue import EXPERIMENTS
 from metricforest.experiments.protocol import Setting, Unit
 
 

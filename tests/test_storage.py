@@ -857,6 +857,7 @@ def test_only_files_are_read(tmp_path):
 GREEDY = """
 import resource, sys
 import metricforest
+from metricforest import HierarchyForest, load  # imported when first named: before memory is measured
 
 def status(key):
     with open("/proc/self/status") as file:

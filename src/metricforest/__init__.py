@@ -1,14 +1,24 @@
 """metricforest: learn a distance from data and a few judgements.
 
 >>> from metricforest import HierarchyForest
+
+The names below are imported when they are first used, so that what needs none of them, such as
+``metricforest --help``, starts at once.
 """
 
-from .base import load
-from .cluster import MetricSpectralClustering
-from .estimators import MetricKNeighborsClassifier, MetricNeighborsTransformer
-from .hierarchy import HierarchyForest
-from .model_selection import PairKFold, cross_val_pair_score, pair_auc
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from .base import load
+    from .cluster import MetricSpectralClustering
+    from .estimators import MetricKNeighborsClassifier, MetricNeighborsTransformer
+    from .hierarchy import HierarchyForest
+    from .model_selection import PairKFold, cross_val_pair_score, pair_auc
+    from .preparation import TablePreparation
+    from .tables import TableMetric
 
 __all__ = [
     "HierarchyForest",
@@ -16,7 +26,34 @@ __all__ = [
     "MetricNeighborsTransformer",
     "MetricSpectralClustering",
     "PairKFold",
+    "TableMetric",
+    "TablePreparation",
     "cross_val_pair_score",
     "load",
     "pair_auc",
 ]
+
+HOME = {
+    "HierarchyForest": "hierarchy",
+    "MetricKNeighborsClassifier": "estimators",
+    "MetricNeighborsTransformer": "estimators",
+    "MetricSpectralClustering": "cluster",
+    "PairKFold": "model_selection",
+    "TableMetric": "tables",
+    "TablePreparation": "preparation",
+    "cross_val_pair_score": "model_selection",
+    "load": "base",
+    "pair_auc": "model_selection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

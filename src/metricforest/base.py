@@ -46,6 +46,7 @@ METRICS = {  # class: the module of this package that has it
     "ITML": "rivals.itml",
     "LMNN": "rivals.lmnn",
     "RandomForestDistance": "rivals.rfd",
+    "TableMetric": "tables",
 }
 FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 BLOCK = 1 << 22  # distances measured at once by a search that measures all of them
@@ -426,23 +427,11 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         True
         """
         check_is_fitted(self)
-        name = type(self).__name__
-        if name not in METRICS or metric_class(name) is not type(self):
-            raise TypeError(
-                f"{type(self).__module__}.{name} cannot be saved: a file can name the metrics of the "
-                f"library only, {', '.join(METRICS)}"
-            )
-        params = self.get_params(deep=False)
-        for key, value in params.items():
-            if isinstance(value, np.random.RandomState):
-                params[key] = None
-                warnings.warn(
-                    f"{key} is a generator, and a file does not keep its place: the loaded metric "
-                    f"will have {key}=None",
-                    UserWarning,
-                    stacklevel=2,
-                )
-        storage.write(path, storage.Content(name, __version__, params, self._state()))
+        storage.write(path, content_of(self))
+
+    def _params(self) -> dict[str, Any]:
+        """The constructor parameters that a file keeps."""
+        return self.get_params(deep=False)
 
     def _state(self) -> dict[str, Any]:
         """The fitted attributes as values that a file can hold (see storage.py)."""
@@ -500,24 +489,61 @@ def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True
     """
     try:
         content = storage.read(path, mmap=mmap, verify=verify)
-        if content.class_name not in METRICS:
-            raise ValueError(
-                f"it holds a {content.class_name[:80]!r} written by metricforest "
-                f"{content.library[:40]}; this is {__version__} and knows {', '.join(METRICS)}"
-            )
-        metric = metric_class(content.class_name)()
-        unknown = sorted(set(content.params) - set(metric.get_params(deep=False)))
-        if unknown:
-            raise ValueError(
-                f"it was written by metricforest {content.library[:40]}; this is "
-                f"{__version__}, whose {content.class_name} does not know the parameters "
-                f"{', '.join(unknown)[:200]}"
-            )
-        metric.set_params(**content.params)
-        metric._restore(content.state)
+        metric = from_content(content)
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         raise ValueError(f"cannot load {os.fspath(path)}: {str(error)[:500]}") from error
     return metric
+
+
+def content_of(metric: Metric) -> storage.Content:
+    """What a file keeps of a fitted metric."""
+    name = type(metric).__name__
+    if name not in METRICS or metric_class(name) is not type(metric):
+        raise TypeError(
+            f"{type(metric).__module__}.{name} cannot be saved: a file can name the metrics of the "
+            f"library only, {', '.join(METRICS)}"
+        )
+    return storage.Content(name, __version__, params_of(metric), metric._state())
+
+
+def params_of(metric: Metric) -> dict[str, Any]:
+    """The parameters that a file keeps; a generator becomes None, with a warning."""
+    params = metric._params()
+    for key, value in params.items():
+        if isinstance(value, np.random.RandomState):
+            params[key] = None
+            warnings.warn(
+                f"{key} is a generator, and a file does not keep its place: the loaded metric "
+                f"will have {key}=None",
+                UserWarning,
+                stacklevel=4,
+            )
+    return params
+
+
+def from_content(content: storage.Content) -> Any:
+    """The metric of which a file keeps this; ValueError unless there can be such a metric."""
+    metric = unfitted(content)
+    metric._restore(content.state)
+    return metric
+
+
+def unfitted(content: storage.Content) -> Any:
+    """The metric with its parameters only."""
+    if content.class_name not in METRICS:
+        raise ValueError(
+            f"it holds a {content.class_name[:80]!r} written by metricforest "
+            f"{content.library[:40]}; this is {__version__} and knows {', '.join(METRICS)}"
+        )
+    metric = metric_class(content.class_name)()
+    unknown = sorted(set(content.params) - set(metric.get_params(deep=False)))
+    if unknown:
+        raise ValueError(
+            f"it was written by metricforest {content.library[:40]}; this is "
+            f"{__version__}, whose {content.class_name} does not know the parameters "
+            f"{', '.join(unknown)[:200]}"
+        )
+    return metric.set_params(**content.params)
 
 
 def metric_class(name: str) -> Any:

@@ -24,6 +24,7 @@ from .estimators import MetricUser
 
 LEAST = 1e-6  # similarity of neighbours however far apart: they stay neighbours
 BRIDGE = 1e-4  # weight of an edge that joins pieces: below that of cutting a piece, above rounding
+NEAR_ONE = 1e-3  # eigenvalues no farther from 1 are as good as 1
 DENSE = 300  # rows up to which all eigenvectors are computed
 RESTARTS = 100  # of the Lanczos method before the graph is factorised instead
 
@@ -136,12 +137,8 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
             self.metric_ = self._learn(
                 X, y, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
             )
-            distance, index = self._nearest(None, min(self.n_neighbors, n_rows - 1))
-            sigma = self.sigma
-            if sigma is None and not self.metric_.bounded:
-                sigma = float(np.median(distance)) or 1.0
-            graph = neighbour_graph(similarity(distance, sigma), index)
-            self.affinity_matrix_ = joined(graph, self.metric_, sigma)
+            k = min(self.n_neighbors, n_rows - 1)
+            self.affinity_matrix_ = affinity(self.metric_, *self._nearest(None, k), self.sigma)
             rng = check_random_state(self.random_state)
             self.labels_ = cut(self.affinity_matrix_, self.n_clusters, self.n_init, rng)
         return self
@@ -161,6 +158,35 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         labels : ndarray of shape (n_samples,)
         """
         return self.fit(X, y, **judgements).labels_
+
+
+def affinity(
+    metric: Metric, distance: np.ndarray, index: np.ndarray, sigma: float | None = None
+) -> sp.csr_matrix:
+    """The graph to cut: similarities of a metric's rows to their nearest, in one piece."""
+    if sigma is None and not metric.bounded:
+        sigma = float(np.median(distance)) or 1.0
+    return joined(neighbour_graph(similarity(distance, sigma), index), metric, sigma)
+
+
+def cut(
+    graph: sp.csr_matrix, n_clusters: int, n_init: Any, rng: np.random.RandomState
+) -> np.ndarray:
+    """Cluster of every row of the graph."""
+    kmeans = KMeans(n_clusters, n_init=n_init, random_state=rng)
+    return kmeans.fit_predict(embed(graph, n_clusters, rng))
+
+
+def estimate_n_clusters(graph: sp.csr_matrix, rng: np.random.RandomState, most: int = 20) -> int:
+    """The number of clusters, 2 to `most`, after which the eigenvalues' distance from 1 leaps.
+
+    A rule of thumb: clusters that hardly touch give as many eigenvalues near 1.
+    """
+    n: Any = graph.shape[0]  # type: ignore[index]
+    most = max(2, min(most, n // 2))
+    values = leading(graph, most + 1, rng)[0]
+    away = np.maximum(1.0 - values[1:], NEAR_ONE)
+    return 2 + int(np.argmax(away[1:] / away[:-1])) if len(away) > 1 else 2
 
 
 def similarity(distance: np.ndarray, sigma: float | None) -> np.ndarray:
@@ -208,19 +234,18 @@ def joined(graph: sp.csr_matrix, metric: Metric, sigma: float | None) -> sp.csr_
     return (graph + bridges + bridges.T).tocsr()
 
 
-def cut(
-    graph: sp.csr_matrix, n_clusters: int, n_init: int, rng: np.random.RandomState
-) -> np.ndarray:
-    """The cluster of every row: k-means on the spectral embedding."""
-    starts: Any = n_init
-    kmeans = KMeans(n_clusters, n_init=starts, random_state=rng)
-    return kmeans.fit_predict(embed(graph, n_clusters, rng))
-
-
 def embed(graph: sp.csr_matrix, n_components: int, rng: np.random.RandomState) -> np.ndarray:
-    """Rows as points: the leading eigenvectors of the random walk on a graph in one piece.
+    """Rows as points: the leading eigenvectors of the random walk on a graph in one piece."""
+    root = np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
+    return leading(graph, n_components, rng)[1] / root[:, None]
 
-    They come from the normalised adjacency S = D^-1/2 W D^-1/2, multiplying by it only, at first.
+
+def leading(
+    graph: sp.csr_matrix, n_components: int, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """(eigenvalues from the largest down, eigenvectors in ARPACK's order) of the adjacency.
+
+    Of the normalised adjacency S = D^-1/2 W D^-1/2, that is, multiplying by it only, at first.
     Where its leading eigenvalues are too close for that, the graph falls into parts with few
     edges between, which is where factors of I - S stay sparse.
     """
@@ -229,12 +254,12 @@ def embed(graph: sp.csr_matrix, n_components: int, rng: np.random.RandomState) -
     scale = sp.diags(1.0 / root)
     S: Any = (scale @ graph @ scale).tocsr()
     if n <= max(DENSE, 2 * n_components):
-        vectors = eigh(S.toarray(), subset_by_index=[n - n_components, n - 1])[1]
+        values, vectors = eigh(S.toarray(), subset_by_index=[n - n_components, n - 1])
     else:
         start = rng.uniform(-1.0, 1.0, n)
         options = {"k": n_components, "v0": start, "ncv": min(n, 2 * n_components + 20)}
         try:
-            vectors = eigsh(S, which="LA", maxiter=RESTARTS, **options)[1]
+            values, vectors = eigsh(S, which="LA", maxiter=RESTARTS, **options)
         except ArpackNoConvergence:
-            vectors = eigsh(S, sigma=1.0 + 1e-6, which="LM", **options)[1]
-    return vectors / root[:, None]
+            values, vectors = eigsh(S, sigma=1.0 + 1e-6, which="LM", **options)
+    return np.sort(values)[::-1], vectors

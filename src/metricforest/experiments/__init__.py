@@ -5,10 +5,3 @@ the labels of neighbours found, and what it cost), `score` turns raw answers int
 stores each finished unit at once, so that a run can be interrupted at any moment; the report is made
 from what is stored. Everything the paper leaves open is a `Setting`, with its reason.
 """
-
-from . import ablations, classification, clustering, neighbours, noise, retrieval
-
-EXPERIMENTS = {
-    module.NAME: module
-    for module in (neighbours, clustering, classification, noise, ablations, retrieval)
-}

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from . import EXPERIMENTS
-
 
 @click.command()
 @click.argument("experiments", nargs=-1, metavar="[EXPERIMENT]...")
@@ -38,6 +36,8 @@ def reproduce(experiments: tuple[str, ...], quick: bool, folder: Path, jobs: int
       metricforest reproduce --quick --out quick
       metricforest reproduce clustering --out results
     """
+    from .catalogue import EXPERIMENTS
+
     unknown = [name for name in experiments if name not in EXPERIMENTS]
     if unknown:
         raise click.UsageError(
@@ -46,7 +46,11 @@ def reproduce(experiments: tuple[str, ...], quick: bool, folder: Path, jobs: int
     from .report import write
     from .runner import run
 
-    failed = run(folder, experiments or tuple(EXPERIMENTS), quick=quick, jobs=jobs)
+    try:
+        failed = run(folder, experiments or tuple(EXPERIMENTS), quick=quick, jobs=jobs)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; what is finished is kept in {folder}", err=True)
+        raise click.exceptions.Exit(130) from None
     for path in write(folder):
         click.echo(path)
     if failed:

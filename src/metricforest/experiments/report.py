@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from . import EXPERIMENTS, ablations, classification, clustering, noise, paper, protocol, retrieval
+from . import ablations, classification, clustering, noise, paper, protocol, retrieval
+from .catalogue import EXPERIMENTS
 from .protocol import HFD, Unit
 from .runner import digest, duration, raw_path, read_lines, settings_of, units
 

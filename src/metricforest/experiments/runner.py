@@ -29,7 +29,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..version import __version__
-from . import EXPERIMENTS
+from .catalogue import EXPERIMENTS
 from .protocol import Settings, Unit, chosen, load, relevant
 
 SCORES = "scores.jsonl"
