@@ -15,13 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.base import TransformerMixin
+from sklearn.base import TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import constraints as cn
-from . import distance, embedding, explain, grow, neighbors
+from . import distance, embedding, explain, grow, neighbors, suspect
 from . import index as ix
 from .base import (
     Metric,
@@ -42,6 +42,7 @@ logger = logging.getLogger("metricforest")
 SOLVERS = ("lbfgs", "newton", "subgradient")
 TOLERANCE = 0.01  # relative optimality gap of a split's last convex problem
 MAX_ID = 2**62
+CROSS_TREES = 100  # of a forest that is grown to ask about judgements it has not seen
 LARGEST = 1e15  # values beyond overflow float32 when squared and summed
 
 
@@ -804,6 +805,91 @@ class HierarchyForest(TransformerMixin, Metric):
             self.forest_, rows_a, rows_b, float(self.alpha), self._threads()
         )
         return deviation if kind == "spread" else deviation / np.sqrt(T)
+
+    def suspect_pairs(self, n: int | None = None, *, cv: int | None = None) -> suspect.SuspectPairs:
+        """Judged pairs that the forest disbelieves, the most suspect first: the labeller's errors.
+
+        A judgement is suspect when it does not go with the distance of its two rows, and when it
+        does not go with judgements about rows near them; see docs/understanding.md. Spoken of are
+        the pairs of `fit` (given, or drawn from `y`), whatever was added or removed since.
+        Triplets are left out.
+
+        Parameters
+        ----------
+        n : int, default=None
+            How many to return. None: all judged pairs.
+        cv : int, default=None
+            Cut the judgements into so many parts, at least 2, and measure each pair with a forest (of
+            100 trees at most) that has learned from the other parts only. Takes as many fits, and
+            helps where a forest believes what it is told: many features, few judgements.
+
+        Returns
+        -------
+        suspects : SuspectPairs
+            With `pairs`, `pair_labels`, `suspicion`, `distance`; `summary()` as text.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from metricforest import HierarchyForest
+        >>> rng = np.random.default_rng(0)
+        >>> side = np.arange(80) % 2
+        >>> X = rng.normal(size=(80, 2)) + 6 * side[:, None]
+        >>> pairs = np.array([rng.choice(80, 2, replace=False) for _ in range(100)])
+        >>> same = np.where(side[pairs[:, 0]] == side[pairs[:, 1]], 1, -1)
+        >>> same[7] *= -1  # an error
+        >>> hf = HierarchyForest(50, random_state=0).fit(X, pairs=pairs, pair_labels=same)
+        >>> first = hf.suspect_pairs(1)
+        >>> bool((first.pairs[0] == np.sort(pairs[7])).all())
+        True
+        """
+        rows = self._rows_of_fit("suspect_pairs")
+        pairs, labels = self.constraints_.pairs()
+        count = len(pairs) if n is None else check_count("n", n, 1)
+        if len(pairs) == 0:
+            raise ValueError("suspect_pairs needs judged pairs, and the forest was grown without")
+        if cv is None:
+            far = self._pair_distance(rows[pairs[:, 0]], rows[pairs[:, 1]])
+        else:
+            if check_count("cv", cv, 2) > len(pairs):
+                raise ValueError(f"cv must be at most {len(pairs)}, the judged pairs, got {cv}")
+            far = self._unseen_distance(rows, pairs, labels, cv)
+        doubt = suspect.doubt(suspect.same_by_distance(far, labels), labels)
+        judged, place = np.unique(pairs, return_inverse=True)
+        place = place.reshape(-1, 2)
+        if len(judged) > 2:
+            beside = self._over(rows[judged])
+            k = min(suspect.HEARD, len(judged) - 1)
+            votes = suspect.same_by_neighbours(place, labels, *beside._nearest(None, k))
+            doubt = (doubt + suspect.doubt(votes, labels)) / 2
+        order = np.argsort(-doubt, kind="stable")[:count]
+        return suspect.SuspectPairs(pairs[order], labels[order], doubt[order], far[order])
+
+    def _unseen_distance(
+        self, rows: np.ndarray, pairs: np.ndarray, labels: np.ndarray, n_parts: int
+    ) -> np.ndarray:
+        """Distance of each judged pair under a forest that has not seen it judged."""
+        learner = clone(self).set_params(
+            n_estimators=min(int(self.n_estimators), CROSS_TREES),
+            standardize=False,
+            warm_start=False,
+            random_state=self._entropy,
+            verbose=0,
+        )
+        part = np.random.default_rng(self._entropy).permutation(len(pairs)) % n_parts
+        far = np.empty(len(pairs))
+        for own in range(n_parts):
+            seen, asked = part != own, pairs[part == own]
+            with warnings.catch_warnings():  # of contradictions and splits: `fit` has told
+                warnings.simplefilter("ignore")
+                learner.fit(
+                    rows,
+                    pairs=pairs[seen],
+                    pair_labels=labels[seen],
+                    triplets=self.constraints_.triplets(),
+                )
+            far[part == own] = learner._pair_distance(rows[asked[:, 0]], rows[asked[:, 1]])
+        return far
 
     def _rows_of_fit(self, what: str) -> np.ndarray:
         """The prepared rows that judgements are numbered by."""

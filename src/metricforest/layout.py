@@ -25,9 +25,10 @@ def start(to_landmarks: np.ndarray, among_landmarks: np.ndarray) -> np.ndarray:
     mean = squares.mean(axis=0)
     inner = -0.5 * (squares - mean - mean[:, None] + mean.mean())
     value, vector = np.linalg.eigh(inner)
-    value, vector = value[:-3:-1].clip(min=1e-12), vector[:, :-3:-1]
+    value, vector = value[:-3:-1], vector[:, :-3:-1]
+    shrink = np.where(value > 1e-9 * value[0], 1.0 / np.sqrt(value.clip(min=1e-300)), 0.0)
     vector *= np.where(vector[np.abs(vector).argmax(axis=0), np.arange(vector.shape[1])] < 0, -1, 1)
-    points = -0.5 * (to_landmarks**2 - mean) @ (vector / np.sqrt(value))
+    points = -0.5 * (to_landmarks**2 - mean) @ (vector * shrink)
     if points.shape[1] < 2:
         points = np.column_stack([points, np.zeros(len(points))])
     points -= points.mean(axis=0)
