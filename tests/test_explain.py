@@ -162,7 +162,7 @@ def test_a_constant_feature_has_no_importance(small):
 
 
 def test_importances_count_triplets_and_do_without_judgements(small):
-    X, classes, _, _ = small
+    X, _classes, _, _ = small
     same = [(i, i + 3, i + 1) for i in range(0, 54)]
     metric = HierarchyForest(20, random_state=0).fit(X, triplets=same)
     a, b = different_rows(metric.constraints_, 60, 0)
@@ -288,7 +288,7 @@ def test_bad_options(small, small_forest):
         small_forest.explain_pair(0, 1, n_pairs=-1)
     with pytest.raises(TypeError, match=r"n_pairs must be an int, got 1\.5"):
         small_forest.explain_pair(0, 1, n_pairs=1.5)
-    with pytest.raises(ValueError, match="kind must be .* got 'range'"):
+    with pytest.raises(ValueError, match=r"kind must be .* got 'range'"):
         small_forest.uncertainty(X, X, kind="range")
     with pytest.raises(ValueError, match="A has 3 rows, B has 2"):
         small_forest.uncertainty(X[:3], X[:2])

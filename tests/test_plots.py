@@ -66,7 +66,7 @@ def test_axes_in_axes_out(small, small_forest, name, style):
 
 
 def test_map_brings_classes_together(small, small_forest):
-    X, classes, _, _ = small
+    _X, classes, _, _ = small
     ax = plots.plot_map(small_forest, classes, n_neighbors=10)
     assert [own.get_label() for own in ax.collections] == ["0", "1", "2"]
     points = np.concatenate([own.get_offsets() for own in ax.collections])
@@ -248,7 +248,7 @@ def test_heat_map_of_many_rows_is_thinned(small_forest):
 
 
 def test_refusals(small, small_forest):
-    X, classes, pairs, labels = small
+    X, classes, _pairs, _labels = small
     images = np.zeros((60, 2, 2))
     bad = [
         (lambda: plots.plot_map(small_forest, classes[:5]), "60 rows, labels of \\(5,\\)"),

@@ -178,7 +178,8 @@ def different_rows(
     a = np.concatenate([i[table.kind == CANNOT], i[table.kind == TRIPLET]])
     b = np.concatenate([j[table.kind == CANNOT], k[table.kind == TRIPLET]])
     if len(a) == 0:
-        return np.random.default_rng(seed).integers(n_rows, size=(2, most))
+        a, b = np.random.default_rng(seed).integers(n_rows, size=(2, most))
+        return a, b
     chosen = np.linspace(0, len(a) - 1, min(most, len(a))).astype(np.int64)
     return a[chosen], b[chosen]
 

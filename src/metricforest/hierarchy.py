@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import constraints as cn
-from . import distance, embedding, explain, grow, neighbors, suspect
+from . import distance, embedding, explain, grow, neighbors, suggest, suspect
 from . import index as ix
 from .base import (
     Metric,
@@ -43,6 +43,8 @@ SOLVERS = ("lbfgs", "newton", "subgradient")
 TOLERANCE = 0.01  # relative optimality gap of a split's last convex problem
 MAX_ID = 2**62
 CROSS_TREES = 100  # of a forest that is grown to ask about judgements it has not seen
+MOST_SUGGESTED = 10_000
+CURVE_PAIRS = 2_000  # judged pairs that tell how likely a pair is judged the same
 LARGEST = 1e15  # values beyond overflow float32 when squared and summed
 
 
@@ -854,7 +856,7 @@ class HierarchyForest(TransformerMixin, Metric):
             if check_count("cv", cv, 2) > len(pairs):
                 raise ValueError(f"cv must be at most {len(pairs)}, the judged pairs, got {cv}")
             far = self._unseen_distance(rows, pairs, labels, cv)
-        doubt = suspect.doubt(suspect.same_by_distance(far, labels), labels)
+        doubt = suspect.doubt(suspect.distance_curve(far, labels == 1)(far), labels)
         judged, place = np.unique(pairs, return_inverse=True)
         place = place.reshape(-1, 2)
         if len(judged) > 2:
@@ -865,11 +867,64 @@ class HierarchyForest(TransformerMixin, Metric):
         order = np.argsort(-doubt, kind="stable")[:count]
         return suspect.SuspectPairs(pairs[order], labels[order], doubt[order], far[order])
 
+    def suggest_pairs(self, n: int = 10, *, random_state: int | None = None) -> np.ndarray:
+        """Pairs of rows of `fit` that are worth judging next.
+
+        They are drawn so that about four answers in ten will be "same", counting those there are,
+        as far as the forest can tell, and so that the nearest pairs are left out: see
+        docs/understanding.md for what that gains over random pairs. No pair that was judged, no
+        row with itself, no pair twice; a row comes twice only where rows run out, and pairs that
+        follow from judgements (a is b, b is c) only where nothing else is left. Rows that were
+        removed are still rows of `fit`; rows that were added are not.
+
+        Parameters
+        ----------
+        n : int, default=10
+            At most 10,000. Judge a few, fit again, ask again: better than many at once.
+        random_state : int, default=None
+            The same number gives the same pairs. None: a number that `fit` has drawn.
+
+        Returns
+        -------
+        pairs : ndarray of shape (n, 2)
+            Row numbers, the lesser first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from metricforest import HierarchyForest
+        >>> X = np.random.default_rng(0).normal(size=(50, 3))
+        >>> hf = HierarchyForest(10, random_state=0).fit(X, pairs=[[0, 1], [2, 3]], pair_labels=[1, -1])
+        >>> hf.suggest_pairs(5).shape
+        (5, 2)
+        """
+        rows = self._rows_of_fit("suggest_pairs")
+        if check_count("n", n, 1) > MOST_SUGGESTED:
+            raise ValueError(f"n must be at most {MOST_SUGGESTED}, got {n}")
+        seed = self._entropy
+        if random_state is not None:
+            seed = check_count("random_state", random_state, 0)
+        pairs, labels = self.constraints_.pairs()
+
+        def measure(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            return self._pairwise_distance(rows[a], rows[b])
+
+        rng = np.random.default_rng(seed)
+        some = np.sort(rng.permutation(len(pairs))[:CURVE_PAIRS])
+        judged = self._pair_distance(rows[pairs[some, 0]], rows[pairs[some, 1]])
+        found = suggest.suggest(
+            int(n), len(rows), pairs, labels, (judged, labels[some] == 1), measure, rng
+        )
+        if len(found) < n:
+            raise ValueError(f"n must be at most {len(found)}, the pairs not judged yet, got {n}")
+        return found
+
     def _unseen_distance(
         self, rows: np.ndarray, pairs: np.ndarray, labels: np.ndarray, n_parts: int
     ) -> np.ndarray:
         """Distance of each judged pair under a forest that has not seen it judged."""
-        learner = clone(self).set_params(
+        copy: Any = clone(self)
+        learner = copy.set_params(
             n_estimators=min(int(self.n_estimators), CROSS_TREES),
             standardize=False,
             warm_start=False,
@@ -906,7 +961,7 @@ class HierarchyForest(TransformerMixin, Metric):
         check_is_fitted(self)
         if isinstance(row, Integral) and not isinstance(row, bool):
             if self._index is None:
-                slot = int(row) if 0 <= row < len(self._rows) else -1
+                slot = int(row) if 0 <= int(row) < len(self._rows) else -1
                 rows = self._rows
             else:
                 slot = int(ix.find(self._index, np.array([row], np.int64))[0])

@@ -18,12 +18,12 @@ pairs are the entries (a, b) of K S K', less what a pair says about itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
-from scipy.stats import rankdata
 
 from .calibration import fit_logistic
 
@@ -73,17 +73,34 @@ class SuspectPairs:
             self.pairs[:n], self.pair_labels, self.suspicion, self.distance, strict=False
         ):
             judged = "same" if label == 1 else "different"
-            lines.append(f"rows {i} and {j}: judged {judged}, {far:.3f} apart, suspicion {doubt:.2f}")
+            lines.append(
+                f"rows {i} and {j}: judged {judged}, {far:.3f} apart, suspicion {doubt:.2f}"
+            )
         return "\n".join(lines)
 
 
-def same_by_distance(distance: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Probability that pairs are the same, from their distance; with one kind only, by rank."""
-    same = labels == 1
+def distance_curve(distance: np.ndarray, same: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Probability that a pair is the same as a function of its distance.
+
+    From judged pairs; where all of them are of one kind, the share of judged pairs that are farther.
+    """
     if same.all() or not same.any():
-        return 1.0 - (rankdata(distance) - 0.5) / max(1, len(distance))
+        ascending = np.sort(distance)
+
+        def farther(far: np.ndarray) -> np.ndarray:
+            below = np.searchsorted(ascending, far) + np.searchsorted(ascending, far, "right")
+            return 1.0 - below / (2 * len(ascending))
+
+        return farther
     curve = fit_logistic(distance, same)
-    return expit(curve["slope"] * distance + curve["intercept"])
+    return lambda far: expit(curve["slope"] * far + curve["intercept"])
+
+
+def nearness_unit(far: np.ndarray) -> float:
+    """h: the median distance to the `NEAR`-th neighbour, from those to the nearest ones (n, k)."""
+    if far.shape[1] == 0:
+        return 1.0
+    return float(np.median(far[:, min(NEAR, far.shape[1]) - 1])) or 1.0
 
 
 def same_by_neighbours(
@@ -96,7 +113,7 @@ def same_by_neighbours(
     """
     n_rows, k = near.shape
     same = labels == 1
-    unit = np.median(far[:, min(NEAR, k) - 1]) or 1.0
+    unit = nearness_unit(far)
     steps = np.arange(0, n_rows * k + 1, k)
     K = sp.csr_matrix((np.exp(-far.ravel() / unit), near.ravel(), steps), (n_rows, n_rows))
     K = (K.maximum(K.T) + sp.eye_array(n_rows)).tocsr()
