@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from .compiled import kernel
-from .forest import LEAF, Forest
+from .forest import LEAF, Forest, read_only_view
 
 PAIR_BLOCK = 2048  # pairs per task
 
@@ -205,6 +205,7 @@ def pair_distance(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
 ) -> np.ndarray:
     """D of each row of A to the same row of B."""
+    A, B = read_only_view(A), read_only_view(B)
     out = np.empty(len(A))
     calls = (
         (forest_distance, forest, A, B, alpha, hard, low, high, out)
@@ -218,6 +219,7 @@ def pairwise_distance(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
 ) -> np.ndarray:
     """D of every row of A to every row of B; beyond the answer it takes depth x len(B) numbers."""
+    A, B = read_only_view(A), read_only_view(B)
     out = np.zeros((len(A), len(B)))
     order = np.empty(len(B), np.int32)
     scratch = np.empty(len(B), np.int32)

@@ -20,7 +20,7 @@ import numpy as np
 from .compiled import kernel
 from .constraints import Constraints
 from .distance import PAIR_BLOCK, blocks, distance_at, in_parallel, pair_distance, parting
-from .forest import LEAF, Forest
+from .forest import LEAF, Forest, read_only_view
 from .neighbors import first_leaf
 from .ssmmc import CANNOT, TRIPLET
 
@@ -137,7 +137,7 @@ def shares(
     """H of every tree; the distance by depth and by feature, summed over trees; trees that part."""
     T = forest.n_trees
     node, part = np.empty(T, np.int32), np.empty(T)
-    parts_of_pair(forest, a, b, alpha, node, part)
+    parts_of_pair(forest, read_only_view(a), read_only_view(b), alpha, node, part)
     parts = node != LEAF
     node = node[parts]
 
@@ -161,7 +161,7 @@ def is_grown_on(forest: Forest, rows: np.ndarray) -> bool:
     if len(rows) != forest.n_points:
         return False
     leaf = np.empty(len(rows), np.int32)
-    first_leaf(forest, rows, leaf)
+    first_leaf(forest, read_only_view(rows), leaf)
     place = np.empty(len(rows), np.int32)
     place[forest.order[0]] = np.arange(len(rows), dtype=np.int32)
     return bool(((forest.start[leaf] <= place) & (place < forest.stop[leaf])).all())
@@ -188,6 +188,7 @@ def importances(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, n_threads: int
 ) -> np.ndarray:
     """Share of each feature in the distances of rows of A to the same rows of B; zeros if all are 0."""
+    A, B = read_only_view(A), read_only_view(B)
     n, d = A.shape
     starts = range(0, n, WEIGH_BLOCK)
     out = np.zeros((len(starts), d))
@@ -208,6 +209,7 @@ def spread(
 
     Trees are taken one after the other: nothing has T x n numbers. nan where there is one tree.
     """
+    A, B = read_only_view(A), read_only_view(B)
     mean, deviation = np.empty(len(A)), np.empty(len(A))
     calls = (
         (moments, forest, A, B, alpha, low, high, mean, deviation)
