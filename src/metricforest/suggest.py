@@ -45,7 +45,8 @@ def suggest(
     `measure(a, b)` gives the distances of all rows a to all rows b; `judged` are the distances of some judged
     pairs, and whether they are the same.
     """
-    size = min(n_rows, LARGEST_POOL, max(POOL, 4 * n))
+    room = int(2 * np.sqrt(len(pairs) + n)) + 2  # for n pairs even if all judged ones are here
+    size = min(n_rows, LARGEST_POOL, max(POOL, room, 4 * n))
     rows = np.sort(rng.permutation(n_rows)[:size])
     first, second = np.triu_indices(size, 1)
     asked = np.column_stack([rows[first], rows[second]])
