@@ -29,7 +29,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"faiss_index\.py",
+    "ignore_pattern": r"faiss_index|gallery\.py|shop",
     "abort_on_example_error": True,
     "show_memory": False,
 }

@@ -355,6 +355,10 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     def _n_indexed(self) -> int:
         return len(self._rows)
 
+    def _searched_rows(self) -> np.ndarray:
+        """The prepared rows that are searched, by ascending id."""
+        return self._rows
+
     def _check_n_neighbors(self, n_neighbors: int, without_self: bool) -> int:
         if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, Integral):
             raise TypeError(f"n_neighbors must be an int, got {n_neighbors!r}")

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from .compiled import kernel
-from .forest import LEAF, Forest
+from .forest import LEAF, Forest, read_only_view
 
 PAIR_BLOCK = 2048  # pairs per task
 
@@ -67,18 +67,33 @@ def parted(a, b):
 
 
 @kernel
-def tree_distance(forest, t, a, b, alpha, hard):
-    """H_t(a, b): walk down together until the two part."""
+def parting(forest, t, a, b):
+    """The node of tree t that parts a and b, LEAF where none does, and both projections there."""
     node = forest.root[t]
     while forest.left[node] != LEAF:
         row = forest.split[node]
         pa = project(a, forest.gaps[row], forest.weights[row])
         pb = project(b, forest.gaps[row], forest.weights[row])
         if (pa > 0.0) != (pb > 0.0):
-            height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
-            return height if hard else height * parted(sigmoid(pa, alpha), sigmoid(pb, alpha))
+            return node, pa, pb
         node = forest.right[node] if pa > 0.0 else forest.left[node]
-    return 0.0
+    return np.int32(LEAF), 0.0, 0.0
+
+
+@kernel
+def distance_at(forest, node, pa, pb, alpha, hard):
+    """H(a, b) of two rows with these projections that `node` parts."""
+    if node == LEAF:
+        return 0.0
+    height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
+    return height if hard else height * parted(sigmoid(pa, alpha), sigmoid(pb, alpha))
+
+
+@kernel
+def tree_distance(forest, t, a, b, alpha, hard):
+    """H_t(a, b): walk down together until the two part."""
+    node, pa, pb = parting(forest, t, a, b)
+    return distance_at(forest, node, pa, pb, alpha, hard)
 
 
 @kernel
@@ -190,6 +205,7 @@ def pair_distance(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
 ) -> np.ndarray:
     """D of each row of A to the same row of B."""
+    A, B = read_only_view(A), read_only_view(B)
     out = np.empty(len(A))
     calls = (
         (forest_distance, forest, A, B, alpha, hard, low, high, out)
@@ -203,6 +219,7 @@ def pairwise_distance(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
 ) -> np.ndarray:
     """D of every row of A to every row of B; beyond the answer it takes depth x len(B) numbers."""
+    A, B = read_only_view(A), read_only_view(B)
     out = np.zeros((len(A), len(B)))
     order = np.empty(len(B), np.int32)
     scratch = np.empty(len(B), np.int32)

@@ -1,0 +1,131 @@
+"""Which pairs to judge next.
+
+What was measured (benchmarks/questions.py, docs/understanding.md) decided the design. A forest learns
+most from a fair mix of answers, about four "same" in ten, and little from pairs that are near anyway.
+Random pairs answer "different" nearly always where there are many classes. Pairs on which trees disagree
+most are often outliers, and taught it less than random pairs did.
+
+So: rows are drawn at random, and the chance of "same" of every pair of them is estimated from its distance,
+by a logistic curve over the judged pairs. The nearest pairs are left out, those that hold a quarter of all
+"same" that are expected. From the others some are drawn in proportion to the chance of "same", which
+draws fairly among them, the rest in proportion to the chance of "different"; so many of each as bring the
+mix of all judgements to four in ten. No row is drawn twice while there are others, and pairs that other
+judgements imply come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from .suspect import distance_curve
+
+POOL = 400  # rows whose pairs are looked at; more where more pairs are wanted
+LARGEST_POOL = 2_000
+NEAR = 0.25  # share of the expected "same" that is left out, nearest first
+SAME = 0.4  # share of "same" among all judgements that is aimed at
+
+Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def suggest(
+    n: int,
+    n_rows: int,
+    pairs: np.ndarray,
+    labels: np.ndarray,
+    judged: tuple[np.ndarray, np.ndarray],
+    measure: Measure,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """n pairs of rows (n, 2), distinct and not among `pairs`; fewer where there are no more.
+
+    `measure(a, b)` gives the distances of all rows a to all rows b; `judged` are the distances of some judged
+    pairs, and whether they are the same.
+    """
+    room = int(2 * np.sqrt(len(pairs) + n)) + 2  # for n pairs even if all judged ones are here
+    size = min(n_rows, LARGEST_POOL, max(POOL, room, 4 * n))
+    rows = np.sort(rng.permutation(n_rows)[:size])
+    first, second = np.triu_indices(size, 1)
+    asked = np.column_stack([rows[first], rows[second]])
+    far = measure(rows, rows)[first, second]
+    same = chance_of_same(far, *judged)
+
+    order = np.argsort(far, kind="stable")
+    near = np.empty(len(far), bool)
+    near[order] = np.cumsum(same[order]) < NEAR * same.sum()
+    late = 1.0 * near + 2.0 * settled(asked, n_rows, pairs, labels)
+    n_same = number_of_draws(same[~near], n, SAME * (len(labels) + n) - (labels == 1).sum())
+    ticket = -np.log(-np.log(rng.uniform(1e-300, 1.0, len(asked))))  # Gumbel: see `drawn`
+    used, taken = np.zeros(n_rows, np.int64), is_among(asked, pairs, n_rows)
+    chosen = drawn(asked, np.log(same) + ticket, late, n_same, used, taken)
+    chosen += drawn(asked, np.log1p(-same) + ticket, late, n - len(chosen), used, taken)
+    return asked[rng.permutation(np.array(chosen, np.int64))]
+
+
+def chance_of_same(far: np.ndarray, judged: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """The chance that pairs so far apart are the same, from distances and answers of judged ones."""
+    if len(judged) == 0:  # then the nearer, the likelier
+        judged, same = far, np.ones(len(far), bool)
+    return np.clip(distance_curve(judged, same)(far), 0.01, 0.99)
+
+
+def number_of_draws(same: np.ndarray, n: int, wanted: float) -> int:
+    """How many of n draws should be by the chance of "same" for as many "same" as are wanted."""
+    if len(same) == 0:
+        return n
+    if_same, if_not = (np.average(same, weights=weight) for weight in (same, 1.0 - same))
+    return int(np.clip(np.round((wanted - n * if_not) / max(if_same - if_not, 1e-9)), 0, n))
+
+
+def is_among(asked: np.ndarray, pairs: np.ndarray, n_rows: int) -> np.ndarray:
+    """Which of the pairs, ends ascending, are among others."""
+    ends = np.sort(np.asarray(pairs, np.int64), axis=1)
+    return np.isin(asked[:, 0] * n_rows + asked[:, 1], ends[:, 0] * n_rows + ends[:, 1])
+
+
+def settled(asked: np.ndarray, n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Which pairs follow from judgements: a chain of "same" joins them, or all but one link of it."""
+    must, cannot = pairs[labels == 1], pairs[labels == -1]
+    links = sp.coo_matrix((np.ones(len(must)), tuple(must.T)), (n_rows, n_rows))
+    _, group = connected_components(links, directed=False)
+    group = group.astype(np.int64)
+    return (group[asked[:, 0]] == group[asked[:, 1]]) | is_among(
+        np.sort(group[asked], axis=1), group[cannot].reshape(-1, 2), n_rows
+    )
+
+
+def drawn(
+    asked: np.ndarray,
+    score: np.ndarray,
+    late: np.ndarray,
+    n: int,
+    used: np.ndarray,
+    taken: np.ndarray,
+) -> list[int]:
+    """Positions of the n best pairs that are not taken; `used` and `taken` are brought up to date.
+
+    With a Gumbel-distributed ticket added to the logarithm of a weight, the best are a draw by
+    weight. Pairs that are `late` come after all others. A row comes twice when every pair left
+    would bring one twice.
+    """
+    chosen: list[int] = []
+    order = np.lexsort((-score, late))
+    times = 1
+    while len(chosen) < n:
+        left = order[~taken[order]]
+        if len(left) == 0:
+            break
+        for i in left:
+            a, b = asked[i]
+            if used[a] < times and used[b] < times:
+                used[a] += 1
+                used[b] += 1
+                taken[i] = True
+                chosen.append(int(i))
+                if len(chosen) == n:
+                    break
+        times *= 2
+    return chosen

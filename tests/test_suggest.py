@@ -1,0 +1,134 @@
+"""Pairs to judge next: what they may not be, whom they depend on, what they aim at."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import metricforest
+from conftest import three_clusters
+from metricforest import HierarchyForest, suggest
+
+
+def fitted(seed=0, n=60, n_pairs=60, **options):
+    X, classes, pairs, labels = three_clusters(seed, n, n_pairs)
+    metric = HierarchyForest(8, random_state=0, **options)
+    return metric.fit(X, pairs=pairs, pair_labels=labels), classes, pairs, labels
+
+
+def as_set(pairs):
+    return {tuple(sorted(pair)) for pair in np.asarray(pairs).tolist()}
+
+
+@given(seed=st.integers(0, 50), n=st.integers(1, 40), n_pairs=st.integers(1, 60))
+def test_neither_judged_nor_twice_nor_with_itself(seed, n, n_pairs):
+    metric, _, judged, _ = fitted(seed, 30, n_pairs)
+    pairs = metric.suggest_pairs(n, random_state=seed)
+    assert pairs.shape == (n, 2)
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+    assert pairs.min() >= 0
+    assert pairs.max() < 30
+    assert len(as_set(pairs)) == n
+    assert not as_set(pairs) & as_set(judged)
+    if n <= 8:
+        assert len(np.unique(pairs)) == 2 * n  # rows are many enough for each to come once
+
+
+def test_the_last_pair_is_found_and_no_more():
+    X, classes, _, _ = three_clusters(0, 9, 1)
+    everything = np.array([(i, j) for i in range(9) for j in range(i)])
+    left = everything[[3, 17]]
+    judged = np.delete(everything, [3, 17], axis=0)
+    same = classes[judged[:, 0]] == classes[judged[:, 1]]
+    metric = HierarchyForest(4, random_state=0).fit(X, pairs=judged, pair_labels=same)
+    assert as_set(metric.suggest_pairs(2)) == as_set(left)
+    with pytest.raises(ValueError, match="n must be at most 2, the pairs not judged yet, got 3"):
+        metric.suggest_pairs(3)
+
+
+def test_seeds():
+    metric, *_ = fitted()
+    assert (metric.suggest_pairs(8) == metric.suggest_pairs(8)).all()
+    first, other = (metric.suggest_pairs(8, random_state=seed) for seed in (1, 2))
+    assert (first == metric.suggest_pairs(8, random_state=1)).all()
+    assert as_set(first) != as_set(other)
+
+
+def test_same_bits_for_any_n_jobs_and_after_loading(tmp_path):
+    metric, *_ = fitted()
+    threads, *_ = fitted(n_jobs=4)
+    expected = metric.suggest_pairs(12)
+    assert (threads.suggest_pairs(12) == expected).all()
+    metric.save(tmp_path / "m.mf")
+    loaded = metricforest.load(tmp_path / "m.mf")
+    loaded.remove([0, 1])
+    loaded.add(np.zeros((3, 5)))
+    assert (loaded.suggest_pairs(12) == expected).all()
+
+
+def test_implied_pairs_come_last():
+    pairs = np.array([[0, 1], [1, 2], [2, 3], [5, 6]])
+    labels = np.array([1, 1, -1, 1])
+    asked = np.array([[0, 1], [0, 2], [0, 3], [1, 3], [0, 4], [3, 4], [4, 5], [5, 6]])
+    found = suggest.settled(asked, 8, pairs, labels)
+    assert found.tolist() == [True, True, True, True, False, False, False, True]
+    metric, _, judged, same = fitted(n_pairs=25)
+    pairs = metric.suggest_pairs(20)
+    assert not suggest.settled(pairs, 60, judged, same).any()
+
+
+def test_answers_are_mixed_where_random_ones_are_not():
+    rng = np.random.default_rng(0)
+    classes = np.arange(300) % 15
+    X = rng.normal(scale=0.5, size=(300, 6)) + 3 * rng.normal(size=(15, 6))[classes]
+    judged = np.sort([rng.choice(300, 2, replace=False) for _ in range(60)], axis=1)
+    same = np.where(classes[judged[:, 0]] == classes[judged[:, 1]], 1, -1)
+    metric = HierarchyForest(20, random_state=0).fit(X, pairs=judged, pair_labels=same)
+    pairs = metric.suggest_pairs(60)
+    share = (classes[pairs[:, 0]] == classes[pairs[:, 1]]).mean()
+    assert share > 3 / 15
+
+
+@pytest.mark.parametrize("judged", [{}, {"pairs": [[0, 1]], "pair_labels": [1]},
+                                    {"pairs": [[0, 1]], "pair_labels": [-1]},
+                                    {"triplets": [[0, 3, 1]]}])  # fmt: skip
+def test_little_or_nothing_judged(small, judged):
+    metric = HierarchyForest(4, random_state=0).fit(small[0], **judged)
+    assert len(as_set(metric.suggest_pairs(10))) == 10
+
+
+def test_rows_that_cannot_be_told_apart():
+    metric = HierarchyForest(4, random_state=0).fit(np.ones((6, 2)))
+    assert len(as_set(metric.suggest_pairs(15))) == 15
+    two = HierarchyForest(2, random_state=0).fit([[0.0], [1.0]])
+    assert two.suggest_pairs(1).tolist() == [[0, 1]]
+    with pytest.raises(ValueError, match="n must be at most 0"):
+        HierarchyForest(2, random_state=0).fit([[0.0]]).suggest_pairs(1)
+
+
+def test_ten_thousand_rows_in_about_a_second():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10_000, 8))
+    pairs = rng.permutation(10_000)[:400].reshape(200, 2)
+    metric = HierarchyForest(10, min_node_size=200, random_state=0)
+    metric.fit(X, pairs=pairs, pair_labels=np.where(X[pairs].sum(axis=2).prod(axis=1) > 0, 1, -1))
+    metric.suggest_pairs(2)
+    started = time.perf_counter()
+    assert len(as_set(metric.suggest_pairs(100))) == 100
+    assert time.perf_counter() - started < 5  # loose: a busy machine is not a failure
+
+
+def test_refusals(small_forest):
+    for arguments, error, message in (
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": 10_001}, ValueError, "n must be at most 10000, got 10001"),
+        ({"n": 2.5}, TypeError, r"n must be an int, got 2\.5"),
+        ({"random_state": -1}, ValueError, "random_state must be at least 0, got -1"),
+    ):
+        with pytest.raises(error, match=message):
+            small_forest.suggest_pairs(**arguments)
+    other = small_forest._over(small_forest._rows[::-1].copy())
+    with pytest.raises(ValueError, match="suggest_pairs is about the rows of fit"):
+        other.suggest_pairs(2)
