@@ -14,7 +14,8 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {"show_prev_next": False, "navigation_depth": 2}
 html_title = "metricforest"

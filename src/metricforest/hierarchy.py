@@ -589,7 +589,7 @@ class HierarchyForest(TransformerMixin, Metric):
 
         Returns
         -------
-        graph : csr_matrix of shape (n, len(ids_))
+        graph : csr_matrix of shape (n, `len(ids_)`)
             Column j is the row with id ``ids_[j]``. Entries of a row come nearest first.
         """
         check_mode(mode)

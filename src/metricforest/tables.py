@@ -448,7 +448,7 @@ class TableMetric(Metric):
 
         Returns
         -------
-        graph : csr_matrix of shape (n, len(ids_))
+        graph : csr_matrix of shape (n, `len(ids_)`)
         """
         check_is_fitted(self)
         rows = None if X is None else self.preparation_.transform(X)

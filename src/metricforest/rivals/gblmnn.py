@@ -82,7 +82,7 @@ class GBLMNN(MappedMetric):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features_in_)
+    components_ : ndarray of shape (n_components, `n_features_in_`)
         LMNN's map of standardised rows.
     trees_ : list of DecisionTreeRegressor
         The trees; they read standardised rows as float32.

@@ -82,7 +82,7 @@ class LMNN(LinearMetric):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features_in_)
+    components_ : ndarray of shape (n_components, `n_features_in_`)
         The map of standardised rows, rows by falling weight: the metric is Euclidean distance of
         ``rows @ components_.T``.
     objective_ : float
