@@ -9,7 +9,7 @@ them of one class, by number of judged pairs. Both ways start from the same pair
 the mean difference over the five steps, with its standard error over the seeds.
 
 Suspects: 10 % of 400 random judgements are turned round, and the share of these that is among the most
-suspect 10 % is counted, with distances of the forest itself and of forests that have not seen the pair (cv=5).
+suspect 10 % is counted, with distances of the forest itself and of forests that have not seen it (cv=5).
 
 Data sets that are not here are left out; digits are always there. JSON lines of all runs: --json FILE.
 """

@@ -870,8 +870,9 @@ class HierarchyForest(TransformerMixin, Metric):
     def suggest_pairs(self, n: int = 10, *, random_state: int | None = None) -> np.ndarray:
         """Pairs of rows of `fit` that are worth judging next.
 
-        They are drawn so that about four answers in ten will be "same", counting those there are,
-        as far as the forest can tell, and so that the nearest pairs are left out: see
+        They are drawn so that a fair share of all answers, four to six in ten, will be "same", as far
+        as the forest can tell. Where random pairs would do that, these are random ones. Where "same"
+        is rare, the nearest pairs are left out besides: see
         docs/understanding.md for what that gains over random pairs. No pair that was judged, no
         row with itself, no pair twice; a row comes twice only where rows run out, and pairs that
         follow from judgements (a is b, b is c) only where nothing else is left. Rows that were

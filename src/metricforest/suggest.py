@@ -1,16 +1,17 @@
 """Which pairs to judge next.
 
 What was measured (benchmarks/questions.py, docs/understanding.md) decided the design. A forest learns
-most from a fair mix of answers, about four "same" in ten, and little from pairs that are near anyway.
-Random pairs answer "different" nearly always where there are many classes. Pairs on which trees disagree
-most are often outliers, and taught it less than random pairs did.
+most from a fair mix of answers; where "same" is rare, hardly anything from pairs that are near anyway.
+Random pairs give a fair mix where there are two or three classes, and there nothing that was tried beat
+them. Where there are many, they nearly always answer "different". Pairs on which trees disagree most are
+often outliers, and taught it less than random pairs did.
 
-So: rows are drawn at random, and the chance of "same" of every pair of them is estimated from its distance,
-by a logistic curve over the judged pairs. The nearest pairs are left out, those that hold a quarter of all
-"same" that are expected. From the others some are drawn in proportion to the chance of "same", which
-draws fairly among them, the rest in proportion to the chance of "different"; so many of each as bring the
-mix of all judgements to four in ten. No row is drawn twice while there are others, and pairs that other
-judgements imply come last.
+So: rows are drawn at random, and the chance of "same" of every pair of them is estimated from its
+distance, by a logistic curve over the judged pairs. Some pairs are drawn in proportion to that chance,
+which draws fairly among all "same", the rest in proportion to its complement. So many of each as keep the
+share of "same" among all judgements within bounds; where random pairs do, the draw is a random one. Where
+"same" is rare, the nearest pairs are left out, those that hold a quarter of all "same" that are expected.
+No row is drawn twice while there are others, and pairs that other judgements imply come last.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from .suspect import distance_curve
 
 POOL = 400  # rows whose pairs are looked at; more where more pairs are wanted
 LARGEST_POOL = 2_000
-NEAR = 0.25  # share of the expected "same" that is left out, nearest first
-SAME = 0.4  # share of "same" among all judgements that is aimed at
+LEAST_SAME, MOST_SAME = 0.4, 0.6  # bounds for the share of "same" among all judgements
+RARE = 0.3  # share of "same" among random pairs below which near pairs are left out:
+NEAR = 0.25  # those that hold this share of the expected "same", nearest first
 
 Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -56,8 +58,10 @@ def suggest(
     order = np.argsort(far, kind="stable")
     near = np.empty(len(far), bool)
     near[order] = np.cumsum(same[order]) < NEAR * same.sum()
+    if len(same) and same.mean() >= RARE:
+        near[:] = False
     late = 1.0 * near + 2.0 * settled(asked, n_rows, pairs, labels)
-    n_same = number_of_draws(same[~near], n, SAME * (len(labels) + n) - (labels == 1).sum())
+    n_same = number_of_draws(same[~near], n, labels)
     ticket = -np.log(-np.log(rng.uniform(1e-300, 1.0, len(asked))))  # Gumbel: see `drawn`
     used, taken = np.zeros(n_rows, np.int64), is_among(asked, pairs, n_rows)
     chosen = drawn(asked, np.log(same) + ticket, late, n_same, used, taken)
@@ -72,10 +76,15 @@ def chance_of_same(far: np.ndarray, judged: np.ndarray, same: np.ndarray) -> np.
     return np.clip(distance_curve(judged, same)(far), 0.01, 0.99)
 
 
-def number_of_draws(same: np.ndarray, n: int, wanted: float) -> int:
-    """How many of n draws should be by the chance of "same" for as many "same" as are wanted."""
+def number_of_draws(same: np.ndarray, n: int, labels: np.ndarray) -> int:
+    """How many of n draws should be by the chance of "same" to keep all judgements within bounds.
+
+    With n * mean(same) of them, the mixture of both kinds of draws is a uniform one.
+    """
     if len(same) == 0:
         return n
+    total, there = len(labels) + n, np.sum(labels == 1)
+    wanted = np.clip(there + n * same.mean(), LEAST_SAME * total, MOST_SAME * total) - there
     if_same, if_not = (np.average(same, weights=weight) for weight in (same, 1.0 - same))
     return int(np.clip(np.round((wanted - n * if_not) / max(if_same - if_not, 1e-9)), 0, n))
 
