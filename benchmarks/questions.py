@@ -5,11 +5,12 @@
 Suggested or random: of every data set some hundred rows are drawn to learn from and others are held out. A
 forest learns from 20 random pairs; then, five times, 20 more pairs are judged, `suggest_pairs(20)` or random
 ones, and a new forest learns from all of them. The figure is the pair AUC on pairs of held-out rows, half of
-them of one class, by number of judged pairs. Both ways start from the same pairs on the same rows. "gain" is
-the mean difference over the five steps, with its standard error over the seeds.
+them of one class, by number of judged pairs. Both ways start from the same pairs on the same rows; random
+pairs are drawn three times over, since luck in them weighs as much as the way of choosing. "gain" is the mean
+difference over the five steps, with its standard error over the seeds.
 
 Suspects: 10 % of 400 random judgements are turned round, and the share of these that is among the most
-suspect 10 % is counted, once by the forest itself, once by forests that have not seen the pair (cv=5).
+suspect 10 % is counted, with distances of the forest itself and of forests that have not seen it (cv=5).
 
 Data sets that are not here are left out; digits are always there. JSON lines of all runs: --json FILE.
 """
@@ -40,6 +41,7 @@ ROWS = {  # data set: rows to learn from
 }
 FLIPPED = ("ionosphere", "segmentation", "balance")
 START, BATCH, STEPS = 20, 20, 5
+DRAWS = 3  # of random pairs per seed
 HELD_OUT, ASKED = 1_500, 4_000
 TREES = 50
 JUDGED, WRONG = 400, 40
@@ -98,12 +100,14 @@ def rows_of(name: str, X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndar
     return X[train], y[train], X[test], y[test]
 
 
-def curve(name: str, X: np.ndarray, y: np.ndarray, seed: int, suggested: bool) -> dict[str, Any]:
-    """Pair AUC after every step, and the share of "same" among all answers."""
+def curve(name: str, X: np.ndarray, y: np.ndarray, seed: int, draw: int) -> dict[str, Any]:
+    """Pair AUC after every step, and the share of "same" among all answers; draw 0 is suggested."""
     X, y, X_new, y_new = rows_of(name, X, y, seed)
     rng = np.random.default_rng(seed)
     asked = mixed_pairs(y_new, ASKED, rng)
     pairs = random_pairs(len(X), START, np.empty((0, 2), int), rng)
+    suggested = draw == 0
+    rng = np.random.default_rng((seed, draw))
     scores = []
     for step in range(STEPS + 1):
         metric = learn(name, X, pairs, judge(y, pairs), seed)
@@ -156,6 +160,7 @@ def draw(results: list[dict[str, Any]], path: str) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from PIL import Image
 
     names = list(dict.fromkeys(run["data"] for run in results))
     figure, axes = plt.subplots(2, 3, figsize=(9, 5.2), layout="constrained", squeeze=False)
@@ -163,7 +168,8 @@ def draw(results: list[dict[str, Any]], path: str) -> None:
     for name, ax in zip(names, axes.flat, strict=False):
         for kind, colour, line in (("suggested", "#0072B2", "-"), ("random", "#E69F00", "--")):
             runs = [r["auc"] for r in results if r["data"] == name and r["pairs"] == kind]
-            mean, error = mean_and_error(runs)
+            by_seed = np.reshape(runs, (-1, DRAWS if kind == "random" else 1, STEPS + 1))
+            mean, error = mean_and_error(by_seed.mean(axis=1))
             ax.plot(counts, mean, line, color=colour, label=kind, lw=2)
             ax.fill_between(counts, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
         ax.set_title(name, fontsize=10)
@@ -174,6 +180,7 @@ def draw(results: list[dict[str, Any]], path: str) -> None:
     figure.supylabel("pair AUC on held-out rows")
     figure.savefig(path, dpi=80)
     plt.close(figure)
+    Image.open(path).convert("RGB").quantize(64).save(path, optimize=True)
 
 
 def main() -> None:
@@ -199,13 +206,14 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for name, both in data.items():
         runs = parallel(
-            delayed(curve)(name, *both, seed, way) for seed in seeds for way in (False, True)
+            delayed(curve)(name, *both, seed, draw) for seed in seeds for draw in range(1 + DRAWS)
         )
         results += runs
         by_kind = {
             kind: np.array([run["auc"] for run in runs if run["pairs"] == kind])
             for kind in ("random", "suggested")
         }
+        by_kind["random"] = by_kind["random"].reshape(len(seeds), DRAWS, -1).mean(axis=1)
         gain = (by_kind["suggested"] - by_kind["random"])[:, 1:].mean(axis=1)
         for kind, scores in by_kind.items():
             same = np.mean([run["same"] for run in runs if run["pairs"] == kind])

@@ -742,8 +742,8 @@ class HierarchyForest(TransformerMixin, Metric):
         >>> why = hf.explain_pair(1, [5.0, 1.0])
         >>> bool(why.by_feature[0] > 0.9)
         True
-        >>> [near.rows for near in why.nearest_pairs if not near.same]
-        [(0, 3), (2, 5)]
+        >>> why.nearest_pairs[0].same
+        False
         """
         n = check_count("n_pairs", n_pairs, 0)
         row_a, row_b = self._one_row(a, "a"), self._one_row(b, "b")
@@ -870,8 +870,9 @@ class HierarchyForest(TransformerMixin, Metric):
     def suggest_pairs(self, n: int = 10, *, random_state: int | None = None) -> np.ndarray:
         """Pairs of rows of `fit` that are worth judging next.
 
-        They are drawn so that about four answers in ten will be "same", counting those there are,
-        as far as the forest can tell, and so that the nearest pairs are left out: see
+        While 35 to 65 in a hundred judgements are "same", these are pairs of random rows. Otherwise
+        they are drawn so that this share is reached, as far as the forest can tell, and where "same"
+        is rare the nearest pairs are left out besides: see
         docs/understanding.md for what that gains over random pairs. No pair that was judged, no
         row with itself, no pair twice; a row comes twice only where rows run out, and pairs that
         follow from judgements (a is b, b is c) only where nothing else is left. Rows that were

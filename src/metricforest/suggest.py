@@ -1,15 +1,19 @@
 """Which pairs to judge next.
 
 What was measured (benchmarks/questions.py, docs/understanding.md) decided the design. A forest learns
-most from a fair mix of answers, about four "same" in ten, and little from pairs that are near anyway.
-Random pairs answer "different" nearly always where there are many classes. Pairs on which trees disagree
-most are often outliers, and taught it less than random pairs did.
+most from a fair mix of answers; where "same" is rare, hardly anything from pairs that are near anyway.
+Random pairs give a fair mix where there are two or three classes, and there nothing that was tried beat
+them. Where there are many, they nearly always answer "different". Pairs on which trees disagree most are
+often outliers, and taught it less than random pairs did.
 
-So: rows are drawn at random, and the chance of "same" of every pair of them is estimated from its distance,
-by a logistic curve over the judged pairs. The nearest pairs are left out, those that hold a quarter of all
-"same" that are expected. From the others some are drawn in proportion to the chance of "same", which
-draws fairly among them, the rest in proportion to the chance of "different"; so many of each as bring the
-mix of all judgements to four in ten. No row is drawn twice while there are others, and pairs that other
+So: while the judgements there are hold a fair share of "same", pairs of random rows are drawn. Otherwise
+the chance of "same" of each is estimated from its distance, by a logistic curve over the judged pairs.
+Where "same" is rare, the nearest pairs are left out, those that hold a quarter of all "same" that are
+expected. Some of the others are drawn in proportion to the chance of "same", which draws fairly among all
+"same", the rest in proportion to its complement; so many of each as bring all judgements back within bounds.
+
+The curve itself cannot tell how common "same" is: judged pairs are nearer or farther than others
+because the forest has seen them. No row is drawn twice while there are others, and pairs that other
 judgements imply come last.
 """
 
@@ -25,8 +29,8 @@ from .suspect import distance_curve
 
 POOL = 400  # rows whose pairs are looked at; more where more pairs are wanted
 LARGEST_POOL = 2_000
-NEAR = 0.25  # share of the expected "same" that is left out, nearest first
-SAME = 0.4  # share of "same" among all judgements that is aimed at
+LEAST_SAME, MOST_SAME = 0.35, 0.65  # a fair share of "same" among all judgements
+NEAR = 0.25  # near pairs that are left out where it is rare: those with this share of all "same"
 
 Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -42,8 +46,8 @@ def suggest(
 ) -> np.ndarray:
     """n pairs of rows (n, 2), distinct and not among `pairs`; fewer where there are no more.
 
-    `measure(a, b)` gives the distances of all rows a to all rows b; `judged` are the distances of some judged
-    pairs, and whether they are the same.
+    `measure(a, b)` gives the distances of all rows a to all rows b; `judged` are the distances of
+    some judged pairs, and whether they are the same.
     """
     room = int(2 * np.sqrt(len(pairs) + n)) + 2  # for n pairs even if all judged ones are here
     size = min(n_rows, LARGEST_POOL, max(POOL, room, 4 * n))
@@ -53,11 +57,15 @@ def suggest(
     far = measure(rows, rows)[first, second]
     same = chance_of_same(far, *judged)
 
-    order = np.argsort(far, kind="stable")
-    near = np.empty(len(far), bool)
-    near[order] = np.cumsum(same[order]) < NEAR * same.sum()
-    late = 1.0 * near + 2.0 * settled(asked, n_rows, pairs, labels)
-    n_same = number_of_draws(same[~near], n, SAME * (len(labels) + n) - (labels == 1).sum())
+    late = 2.0 * settled(asked, n_rows, pairs, labels)
+    total, n_must = len(labels) + n, int((labels == 1).sum())
+    if LEAST_SAME * len(labels) <= n_must <= MOST_SAME * len(labels):
+        same = np.full(len(far), 0.5)
+    elif n_must < LEAST_SAME * len(labels):
+        order = np.argsort(far, kind="stable")
+        late[order] += np.cumsum(same[order]) < NEAR * same.sum()
+    bounds = LEAST_SAME * total - n_must, MOST_SAME * total - n_must
+    n_same = number_of_draws(same[late % 2 == 0], n, *bounds)
     ticket = -np.log(-np.log(rng.uniform(1e-300, 1.0, len(asked))))  # Gumbel: see `drawn`
     used, taken = np.zeros(n_rows, np.int64), is_among(asked, pairs, n_rows)
     chosen = drawn(asked, np.log(same) + ticket, late, n_same, used, taken)
@@ -72,10 +80,14 @@ def chance_of_same(far: np.ndarray, judged: np.ndarray, same: np.ndarray) -> np.
     return np.clip(distance_curve(judged, same)(far), 0.01, 0.99)
 
 
-def number_of_draws(same: np.ndarray, n: int, wanted: float) -> int:
-    """How many of n draws should be by the chance of "same" for as many "same" as are wanted."""
+def number_of_draws(same: np.ndarray, n: int, least: float, most: float) -> int:
+    """How many of n draws should be by the chance of "same" for as many "same" as are wanted.
+
+    With n * mean(same) of them, the mixture of both kinds of draws is a uniform one.
+    """
     if len(same) == 0:
         return n
+    wanted = np.clip(n * same.mean(), least, most)
     if_same, if_not = (np.average(same, weights=weight) for weight in (same, 1.0 - same))
     return int(np.clip(np.round((wanted - n * if_not) / max(if_same - if_not, 1e-9)), 0, n))
 
