@@ -858,8 +858,10 @@ def markdown(results: Results, content: list[Section]) -> str:
                 out.append("")
             elif isinstance(part, Figure):
                 out += [f"![{part.caption}](figures/{part.name}.svg)", ""]
-            else:
-                out += [part] if part.startswith("- ") else [part, ""]
+            elif part.startswith("- "):
+                out.append(part)
+            else:  # a paragraph stands apart from a list before it
+                out += [*([""] if out[-1].startswith("- ") else []), part, ""]
         out.append("")
     return "\n".join(out)
 
