@@ -213,6 +213,18 @@ def test_failures_are_named_and_the_rest_is_done(tiny, tmp_path, monkeypatch):
     assert "have not been run" in text
 
 
+def die(unit, settings, n_jobs):
+    os._exit(9)
+
+
+def test_a_worker_that_dies_is_named(tiny, tmp_path, monkeypatch):
+    units = runner.units(["classification"], False)[:3]
+    monkeypatch.setattr(runner, "attempt", die)
+    outcomes = list(runner.in_processes(units, False, 2))
+    assert {unit.key for unit, _ in outcomes} == {unit.key for unit in units}
+    assert all("a worker process died" in str(error) for _, error in outcomes)
+
+
 def test_nothing_to_report(tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no results"):
         report.write(tmp_path)

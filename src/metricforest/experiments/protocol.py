@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,7 +142,9 @@ FOREST = {
 }
 
 
+@lru_cache(maxsize=1)
 def load(name: str, labels: str = "fine") -> datasets.Dataset:
+    """A data set, kept until another is asked for; nobody writes to its arrays."""
     return datasets.load(name, labels=labels)
 
 

@@ -19,6 +19,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -269,7 +270,12 @@ def in_processes(small: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Un
                 if not waiting:
                     return
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    yield waiting.pop(future), future.result()
+                    result = future.result()
+                    yield waiting.pop(future), result
+        except BrokenProcessPool:
+            died = RuntimeError("a worker process died, perhaps for lack of memory")
+            for unit in [*waiting.values(), *rest]:
+                yield unit, died
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
