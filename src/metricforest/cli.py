@@ -5,12 +5,11 @@ whole to a file; what is worth knowing beside them goes to standard error. Whate
 a user can mend is one line there and exit code 2; `--debug` shows where it came from. Nothing heavy
 is imported before a command runs.
 
-`metricforest.experiments.cli` adds its commands `reproduce` and `report` where it is installed.
+`reproduce` and `report` are in `metricforest.experiments.cli`.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from .tables import TableMetric
 
 PROGRAM = "metricforest"
-PLUGIN = "metricforest.experiments.cli"
-PLUGIN_COMMANDS = ("reproduce", "report")
+EXPERIMENT_COMMANDS = ("reproduce", "report")
 BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
 GUESSING = 0.6  # pair AUC below which a user should know that little was learned
 ANSWER_NAMES = frozenset(
@@ -39,15 +37,16 @@ ANSWER_NAMES = frozenset(
 
 
 class Program(click.Group):
-    """A group whose errors are one line, and that has the experiments' commands where present."""
+    """A group whose errors are one line. The experiments bring their commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        plugged = [name for name in PLUGIN_COMMANDS if has_plugin()]
-        return [*self.commands, *plugged]  # in the order of this file
+        return [*self.commands, *EXPERIMENT_COMMANDS]  # in the order of this file
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in PLUGIN_COMMANDS and has_plugin():
-            return getattr(importlib.import_module(PLUGIN), cmd_name, None)
+        if cmd_name in EXPERIMENT_COMMANDS:
+            from .experiments import cli
+
+            return getattr(cli, cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
@@ -77,11 +76,6 @@ class Program(click.Group):
             fail(error)
         notes.show()
         sys.exit(code if isinstance(code, int) else 0)
-
-
-def has_plugin() -> bool:
-    package = PLUGIN.rpartition(".")[0]
-    return bool(importlib.util.find_spec(package) and importlib.util.find_spec(PLUGIN))
 
 
 def fail(error: Exception) -> NoReturn:
@@ -969,11 +963,10 @@ def map_(model: str, output: str, labels: str | None, sep: str | None) -> None:
     files.check_writable(output)
     metric: TableMetric = load_model(model)
     given = None if labels is None else labels_by_id(metric, labels, sep)
-    if importlib.util.find_spec("metricforest.plots") is None:
-        raise click.ClickException("this version of metricforest draws no maps")
     try:
-        plots: Any = importlib.import_module("metricforest.plots")
         import matplotlib
+
+        from . import plots
 
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
