@@ -14,14 +14,16 @@ number of rows of every class must be as published.
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from .storage import replace_file
 
 COMPONENTS = 300  # principal components of the CIFAR images that the paper works with
 CIFAR_TRAIN = 50_000
@@ -343,13 +345,13 @@ def principal_components(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def store(path: Path, arrays: dict[str, np.ndarray]) -> Path:
-    """Write beside and rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    replace_file(path, iter([npz(arrays)]))
     return path
+
+
+def npz(arrays: dict[str, np.ndarray]) -> bytes:
+    """The bytes of a compressed archive."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)  # pyright: ignore[reportArgumentType]
+    return stream.getvalue()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html as markup
 import io
 import json
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..storage import replace_file
 from . import ablations, classification, clustering, noise, paper, protocol, retrieval
 from .catalogue import EXPERIMENTS
 from .protocol import HFD, Unit
@@ -885,7 +885,5 @@ def write(folder: Path, rescore: bool = False) -> list[Path]:
     }
     for path, text in files.items():
         path.parent.mkdir(exist_ok=True)
-        beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        replace_file(path, iter([text.encode()]))
     return [folder / "report.html", folder / "report.md"]

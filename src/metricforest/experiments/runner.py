@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import secrets
 import sys
 import time
 import zlib
@@ -29,6 +28,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from ..datasets import npz
+from ..storage import replace_file
 from ..version import __version__
 from .catalogue import EXPERIMENTS
 from .protocol import Settings, Unit, chosen, load, relevant
@@ -104,13 +105,7 @@ def store(folder: Path, unit: Unit, line: dict[str, Any], raw: dict[str, np.ndar
     """Keep a finished unit: raw answers beside and renamed, then its line in one write."""
     path = raw_path(folder, unit)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("wb") as file:
-            np.savez_compressed(file, **raw)  # pyright: ignore[reportArgumentType]
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    replace_file(path, iter([npz(raw)]))
     append(folder / SCORES, json.dumps(line, ensure_ascii=False))
 
 
@@ -232,10 +227,8 @@ def run(
 
 def note_machine(folder: Path, quick: bool) -> None:
     known = {**machine(), "quick": quick}
-    path = folder / "machine.json"
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    beside.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)
+    text = json.dumps(known, indent=1) + "\n"
+    replace_file(folder / "machine.json", iter([text.encode()]))
 
 
 def outcomes(todo: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Unit, Any]]:
