@@ -608,3 +608,68 @@ def test_the_commands_of_the_page_run_and_say_so(tmp_path, monkeypatch):
 
 def without_figures(text: str) -> str:
     return re.sub(r"\d+(\.\d+)?(e-\d+)?|True|False", "0", text)
+
+
+def test_not_self_goes_by_rows(shop, tmp_path):
+    """Two queries of one id keep their own neighbours; queries without ids are refused."""
+    frame = pd.read_csv(NEW, dtype=str)[:2]
+    frame["sku"] = "twice"
+    frame.to_csv(tmp_path / "twice.csv", index=False)
+    found = pd.read_csv(
+        io.StringIO(good("neighbors", shop, tmp_path / "twice.csv", "-k", 2, "--not-self").stdout)
+    )
+    assert found["rank"].tolist() == [1, 2, 1, 2]
+    frame.drop(columns="sku").to_csv(tmp_path / "without.csv", index=False)
+    result = run("neighbors", shop, tmp_path / "without.csv", "--not-self")
+    assert result.exit_code == 2
+    assert "there is no column 'sku'" in result.stderr
+
+
+def test_a_pairs_file_without_header(tmp_path):
+    rng = np.random.default_rng(0)
+    write(
+        tmp_path / "t.csv",
+        "x,z\n" + "".join(f"{a:.3f},{b:.3f}\n" for a, b in rng.normal(size=(40, 2))),
+    )
+    lines = [
+        "0,1,1",
+        *[f"{a},{b},{int((a + b) % 2 == 0)}" for a in range(2, 20) for b in range(20, 30)],
+    ]
+    write(tmp_path / "p.csv", "\n".join(lines) + "\n")
+    said = good(
+        "fit",
+        tmp_path / "t.csv",
+        "--pairs",
+        tmp_path / "p.csv",
+        "-o",
+        tmp_path / "m.mf",
+        "--trees",
+        5,
+    )
+    assert "p.csv: 181 judgements" in said.stdout
+
+
+def test_the_file_does_not_depend_on_the_cores(tmp_path):
+    for jobs in (1, 2):
+        good(
+            "fit",
+            PRODUCTS,
+            "--id",
+            "sku",
+            "--pairs",
+            JUDGED,
+            "-o",
+            tmp_path / f"{jobs}.mf",
+            "--trees",
+            5,
+            "--jobs",
+            jobs,
+        )
+    assert (tmp_path / "1.mf").read_bytes() == (tmp_path / "2.mf").read_bytes()
+
+
+def test_a_broken_archive_is_named(shop, tmp_path):
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
+    result = run("neighbors", shop, tmp_path / "bad.npz")
+    assert result.exit_code == 2
+    assert "bad.npz: cannot be read as npz" in result.stderr

@@ -194,6 +194,29 @@ def test_run_resume_rescore_report(tiny, tmp_path, monkeypatch):
     assert f"{mean:.1f} ±" in text
 
 
+def test_quick_and_full_results_stay_apart(tiny, tmp_path):
+    with open(os.devnull, "w") as quiet:
+        runner.append(tmp_path / "scores.jsonl", json.dumps({"unit": "x", "quick": False}))
+        with pytest.raises(ValueError, match="holds the results of a full run; give a quick one"):
+            runner.run(tmp_path, ["noise"], quick=True, out=quiet)
+
+
+def test_losses_are_paired_by_seed(tmp_path):
+    """Units finish in any order; the loss of a repetition is that of its own seed."""
+    results = report.Results.__new__(report.Results)
+    results.settings = {"noise": {"levels": (0, 20)}}
+    results.lines = [
+        {
+            "experiment": "noise", "metric": "HFD", "noise": level, "seed": seed,
+            "scores": {"corrupted": [0.5 + seed / 10 - (0.1 if level else 0.0)]},
+        }
+        for level, seeds in ((0, (0, 1, 2, 3)), (20, (3, 0, 2)))
+        for seed in seeds
+    ]  # fmt: skip
+    losses = report.noise_losses(results, "corrupted")
+    np.testing.assert_allclose(losses["HFD"], [10, 10, 10])
+
+
 def test_failures_are_named_and_the_rest_is_done(tiny, tmp_path, monkeypatch):
     answer = classification.answer
 

@@ -300,3 +300,26 @@ else:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_map_of_a_table_whose_ids_are_in_no_order():
+    """Neighbours are found by their ids, wherever those stand: places out of range would corrupt memory."""
+    from metricforest import TableMetric
+
+    rng = np.random.default_rng(0)
+    group = np.arange(60) % 2
+    ids = np.array([f"s{i:03d}" for i in rng.permutation(60)])
+    frame = {"id": ids, "x": group + 0.1 * rng.normal(size=60), "z": rng.normal(size=60)}
+    metric = TableMetric(HierarchyForest(5, standardize=False, random_state=0), id="id", cv=0)
+    metric.fit(frame, group)
+    seen = []
+    arrange = plots.layout.arrange
+
+    def watched(start, distance, place, seed):
+        seen.append(place)
+        return arrange(start, distance, place, seed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots.layout, "arrange", watched)
+        plots.plot_map(metric, group)
+    np.testing.assert_array_equal(ids[seen[0]], metric.kneighbors(None, 15)[1])

@@ -17,7 +17,14 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import metricforest
-from metricforest import HierarchyForest, TableMetric, TablePreparation, rivals
+from metricforest import (
+    HierarchyForest,
+    TableMetric,
+    TablePreparation,
+    columns,
+    judgements,
+    rivals,
+)
 from metricforest.columns import as_text, kind_of, parse
 from metricforest.judgements import read_judgements
 from metricforest.preparation import UnreadableWarning
@@ -621,3 +628,54 @@ def test_a_table_metric_is_cloned_with_its_parameters(learned):
     metric, _, _ = learned
     assert str(clone(metric).get_params()) == str(metric.get_params())
     assert metric.get_params()["metric__n_estimators"] == 15
+
+
+LONG = 2**60
+
+
+@pytest.mark.parametrize("kind", ["list", "array", "pandas", "nullable", "polars"])
+def test_long_whole_numbers_keep_their_digits(kind):
+    numbers = [LONG + 1, LONG + 2, LONG + 3, LONG + 4]
+    column = {
+        "list": lambda: np.asarray(numbers, object),
+        "array": lambda: np.array(numbers),
+        "pandas": lambda: pd.Series(numbers),
+        "nullable": lambda: pd.Series([*numbers, None], dtype="Int64"),
+        "polars": lambda: pl.Series([*numbers, None]),
+    }[kind]()
+    assert judgements.label_codes(column, len(column))[:4].tolist() == [0, 1, 2, 3]
+    assert columns.items_of(column)[:4] == numbers
+    assert columns.parse(column, "category")[0][:4].tolist() == [str(n) for n in numbers]
+
+
+def test_a_number_and_its_text_are_one_level():
+    assert [columns.as_text(v) for v in (7, 7.0, "7", "7.0", " 7.00 ")] == ["7"] * 5
+    assert [columns.as_text(v) for v in ("07.0", "1.05", "v1.0", "1.0.0")] == [
+        "07.0", "1.05", "v1.0", "1.0.0",
+    ]  # fmt: skip
+
+
+def test_what_is_missing_among_texts_of_a_dict():
+    names = TablePreparation().fit({"c": ["red", "blue", float("nan")] * 5}).get_feature_names_out()
+    assert names.tolist() == ["c=blue", "c=red", "c is missing"]
+    with pytest.raises(ValueError, match=r"a column must be a list of values, got shape \(\)"):
+        TablePreparation().fit({"a": 1.0})
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["1", "2"])])
+def test_polars_categories_are_categories(dtype):
+    frame = pl.DataFrame({"c": pl.Series(["1", "2"] * 10, dtype=dtype)})
+    assert TablePreparation().fit(frame).get_feature_names_out().tolist() == ["c=1", "c=2"]
+
+
+def test_arrow_dates_with_gaps_are_dates():
+    dates = pd.Series(pd.to_datetime(["2020-01-01", "2020-02-01", "2020-03-01", None] * 5)).dt.date
+    frame = pd.DataFrame({"d": dates.astype("date32[day][pyarrow]")})
+    assert TablePreparation().fit(frame).get_feature_names_out().tolist() == ["d", "d is missing"]
+
+
+def test_matches_of_the_rows_of_fit_in_another_table(learned):
+    metric, frame, _ = learned
+    found = metric.match(B=frame[:20], threshold=0.5)
+    assert set(np.asarray(found["b"])) <= set(metric.ids_[:20])
+    assert set(np.asarray(found["a"])) <= set(metric.ids_)

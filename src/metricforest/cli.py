@@ -388,8 +388,9 @@ def fit(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="pairs left out")  # said in what was read
         model.fit(as_table(frame), labels, pairs=judged, progress=progress)
-    model.metric_.set_params(verbose=0)
-    model.set_params(metric__verbose=0)
+    of_this_run = {"verbose": 0, "n_jobs": None}  # not of the model: its file shall not differ
+    model.metric_.set_params(**of_this_run)
+    model.set_params(**{f"metric__{name}": value for name, value in of_this_run.items()})
     model.save(output)
     seconds = time.perf_counter() - started
     if as_json:
@@ -464,6 +465,10 @@ def settle_header(judged: Any, frame: Any, id_: str | None) -> Any:
 
     known = known_ids(frame, id_)
     head = [str(name).strip() for name in judged.columns]
+    # pandas calls a second column "1" "1.1"
+    head = [
+        h.rpartition(".")[0] if h.rpartition(".")[0] in head[:i] else h for i, h in enumerate(head)
+    ]
     if not set(head[:2]) <= known:
         return judged
     first = pandas().DataFrame([head], columns=judged.columns)
@@ -636,6 +641,8 @@ def neighbors(
     Without QUERIES, to each row of the model's own table. The queries are read, measured and written
     piece by piece: they may be more than fit into memory.
     """
+    import numpy as np
+
     from .files import pandas
 
     metric: TableMetric = load_model(model, jobs)
@@ -652,9 +659,15 @@ def neighbors(
     def asked(frame: Any) -> Any:
         if not not_self:
             return metric.neighbors(frame, k)
+        if metric.id is not None and metric.id not in frame.columns:
+            raise ValueError(
+                f"--not-self tells rows by their ids, but there is no column {metric.id!r}"
+            )
         found = metric.neighbors(frame, min(k + 1, len(metric.ids_)))
-        found = found[found["query"].astype(str) != found["neighbor"].astype(str)].copy()
-        found["rank"] = found.groupby("query", sort=False).cumcount() + 1
+        asked_by = np.repeat(np.arange(len(frame)), len(found) // len(frame))
+        other = (found["query"].astype(str) != found["neighbor"].astype(str)).to_numpy()
+        found = found[other].copy()
+        found["rank"] = found.groupby(asked_by[other], sort=False).cumcount() + 1
         return found[found["rank"] <= k]
 
     write_result(output, format_, as_json, counted(nearest(), "neighbours", output))
@@ -993,7 +1006,7 @@ def labels_by_id(metric: TableMetric, path: str, sep: str | None) -> Any:
     frame = read_table(path, sep=separator(sep))
     if frame.shape[1] < 2:
         raise click.ClickException(f"{path}: labels need two columns, ids and labels")
-    called = dict(frame.iloc[:, :2].astype(str).to_numpy().tolist())
+    called = dict(frame.iloc[:, :2].fillna("-1").astype(str).to_numpy().tolist())
     labels = np.array([called.get(as_text(value), "-1") for value in metric.ids_.tolist()])
     if (labels == "-1").all():
         raise click.ClickException(f"{path}: none of its ids is a row of the model's table")

@@ -26,6 +26,7 @@ ID_ROWS = 20  # rows from which on a column without repetition can be called id-
 LONG_TEXT = 30  # letters on average that make levels a free text
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]|$)")
+WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")  # 7.0 reads like 7
 OTHER_DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
 LEADING_ZERO = re.compile(r"0\d")
 ID_NAME = re.compile(r"(^|.*[^a-z])(id|uuid|guid|key|index|nr)$|^unnamed: \d+$", re.IGNORECASE)
@@ -60,7 +61,7 @@ def as_table(X: Any) -> Table:
     elif hasattr(X, "get_columns"):  # polars
         names, columns = [str(name) for name in X.columns], X.get_columns()
     elif isinstance(X, dict):
-        names, columns = [str(name) for name in X], [np.asarray(c) for c in X.values()]
+        names, columns = [str(name) for name in X], [as_column(c) for c in X.values()]
     else:
         array = np.asarray(X)
         if array.ndim != 2:
@@ -73,6 +74,15 @@ def as_table(X: Any) -> Table:
     if len({len(column) for column in columns}) > 1:
         raise ValueError(f"columns differ in length: {[len(column) for column in columns]}"[:200])
     return Table(names, columns, index, True)
+
+
+def as_column(values: Any) -> np.ndarray:
+    """One column of a dict; what is missing among texts stays missing."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"a column must be a list of values, got shape {array.shape}")
+    plain = array.dtype.kind in "US" and not isinstance(values, np.ndarray)
+    return np.asarray(values, object) if plain else array
 
 
 def check_column(table: Table, name: str) -> None:
@@ -104,7 +114,26 @@ def values_of(column: Any) -> np.ndarray:
         return values
     values = values.astype(object)
     values[[v is None or is_nan(v) for v in values]] = None
+    if hasattr(column, "isna"):
+        values[column.isna().to_numpy(bool)] = None
     return values
+
+
+def items_of(column: Any) -> list[Any]:
+    """The values one by one, whole numbers to the last digit; None: missing.
+
+    `values_of` reads numbers as float64, which is right for features and merges long ids.
+    """
+    if hasattr(column, "isna"):  # pandas
+        values = column.astype(object).tolist()
+        values = [None if gone else v for v, gone in zip(values, column.isna(), strict=True)]
+    elif hasattr(column, "to_list"):  # polars
+        values = column.to_list()
+    else:
+        array = np.asarray(column)
+        values = (array if array.dtype.kind in "biufOUS" else values_of(array)).tolist()
+    values = [None if v is None or v != v else v for v in values]
+    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
 
 
 def is_nan(value: Any) -> bool:
@@ -115,7 +144,8 @@ def is_nan(value: Any) -> bool:
 def as_text(value: Any) -> str:
     """How a level or an id reads: 1 and 1.0 alike."""
     if isinstance(value, str):
-        return str(value)  # np.str_ shows itself otherwise
+        whole = WHOLE.fullmatch(value.strip())
+        return whole[1] if whole else str(value)  # np.str_ shows itself otherwise
     if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)):
         number: Any = value
         if math.isfinite(number) and number == int(number):
@@ -130,11 +160,11 @@ def parse(column: Any, kind: str) -> tuple[np.ndarray, list[str]]:
     """(values read as of this kind, those that cannot be and count as missing)."""
     values = values_of(column)
     if kind == CATEGORY:
-        texts = np.empty(len(values), object)
-        plain = values.dtype == object
-        missing = np.zeros(len(values), bool) if plain else np.isnan(as_days_or_float(values))
-        for i, value in enumerate(values.tolist() if plain else values):
-            texts[i] = None if value is None or missing[i] else as_text(value).strip()
+        items = items_of(column) if values.dtype.kind == "f" else list(values)
+        texts = np.empty(len(items), object)
+        for i, value in enumerate(items):
+            gone = value is None or is_nan(value)
+            texts[i] = None if gone else as_text(value).strip()
         return texts, []
     if kind == DATE:
         return read_each(values, as_days)
@@ -161,7 +191,7 @@ def read_each(values: np.ndarray, read: Any) -> tuple[np.ndarray, list[str]]:
     answer = np.full(len(values), np.nan)
     bad = []
     for i, value in enumerate(values.tolist()):
-        if value is None:
+        if value is None or is_nan(value):
             continue
         try:
             answer[i] = read(value)
@@ -200,7 +230,7 @@ def kind_of(name: str, column: Any, least: int) -> tuple[str, str]:
     `least` is how often a level must occur to have a feature of its own.
     """
     values = values_of(column)
-    declared = str(getattr(column, "dtype", "")) == "category"
+    declared = str(getattr(column, "dtype", "")).lower().startswith(("categor", "enum"))
     kind = CATEGORY if declared else guess(values)
     if not kind:
         return DROP, "all values are missing"

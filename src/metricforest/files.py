@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def read_chunks(
             yield from array_chunks(path, kind, rows)
     except FileError:
         raise
-    except (ValueError, OSError, EOFError, KeyError) as error:
+    except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise FileError(f"{path}: cannot be read as {kind}: {why}"[:400]) from error
 
@@ -170,7 +171,7 @@ def array_chunks(path: str, kind: str, rows: int) -> Iterator[Any]:
     if kind == "npy":
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     else:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             name = "X" if "X" in archive.files else archive.files[0] if archive.files else ""
             if len(archive.files) != 1 and name != "X":
                 found = ", ".join(archive.files[:8]) or "nothing"

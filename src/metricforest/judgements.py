@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .columns import Table, as_table, as_text, check_column, values_of
+from .columns import Table, as_table, as_text, check_column, items_of, values_of
 from .constraints import UNLABELLED
 
 SAME = frozenset(
@@ -67,7 +67,7 @@ def read_judgements(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Judgements
     label = [read_answer(value, i) for i, value in enumerate(values_of(answers).tolist())]
     place = {as_text(value): i for i, value in enumerate(ids.tolist())}
     ends = [
-        ["" if value is None else as_text(value).strip() for value in id_values(column)]
+        ["" if value is None else as_text(value).strip() for value in items_of(column)]
         for column in table.columns[:2]
     ]
     rows = np.array([[place.get(end, -1) for end in side] for side in ends], np.int64)
@@ -128,9 +128,9 @@ def row_ids(table: Table, column: str | None, unique: bool = False) -> np.ndarra
     """
     if column is not None and (unique or column in table.names):
         check_column(table, column)
-        values = id_values(table[column])
+        values = items_of(table[column])
     elif table.index is not None:
-        values = id_values(table.index)
+        values = items_of(table.index)
     else:
         return np.arange(table.n_rows)
     missing = next((i for i, v in enumerate(values) if v is None), None)
@@ -157,22 +157,12 @@ def row_ids(table: Table, column: str | None, unique: bool = False) -> np.ndarra
     return ids
 
 
-def id_values(column: Any) -> list[Any]:
-    """Ids as whole numbers, to the last digit, or as they are; None where missing."""
-    array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-    if array.dtype.kind in "iu":
-        return array.tolist()
-    values = values_of(column).tolist()
-    values = [None if v is None or v != v else v for v in values]
-    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
-
-
 def label_codes(y: Any, n_rows: int) -> np.ndarray:
     """Class labels as whole numbers, -1 where missing or -1."""
-    values = values_of(y if hasattr(y, "dtype") else np.asarray(y, object))
+    values = items_of(y if hasattr(y, "dtype") else np.asarray(y, object))
     if len(values) != n_rows:
         raise ValueError(f"y has {len(values)} labels, the table has {n_rows} rows")
-    texts = ["" if v is None or v != v else as_text(v).strip() for v in values.tolist()]
+    texts = ["" if v is None else as_text(v).strip() for v in values]
     classes = sorted(set(texts) - {"", "-1"})
     place = {text: i for i, text in enumerate(classes)}
     return np.array([place.get(text, UNLABELLED) for text in texts], np.int64)

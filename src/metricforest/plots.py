@@ -89,7 +89,9 @@ def plot_map(
 def map_rows(metric: Metric, rows: np.ndarray, k: int, seed: int) -> np.ndarray:
     """Points (n, 2) of prepared rows."""
     distance, ids = metric.kneighbors(None, k)
-    place = np.searchsorted(getattr(metric, "ids_", np.arange(len(rows))), ids)
+    known = getattr(metric, "ids_", np.arange(len(rows)))
+    order = np.argsort(known)  # a table's ids stand in the order of its rows
+    place = order[np.searchsorted(known, ids, sorter=order)]
     some = np.random.default_rng(seed).permutation(len(rows))[:LANDMARKS]
     to_landmarks = metric._pairwise_distance(rows, rows[some])
     return layout.arrange(layout.start(to_landmarks, to_landmarks[some]), distance, place, seed)
@@ -479,8 +481,8 @@ def check_row_labels(labels: ArrayLike, n_rows: int) -> np.ndarray:
 
 
 def classes_of(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Classes ascending, and the number of each row's; UNLABELLED where an integer label is -1."""
-    unlabelled = labels == UNLABELLED if labels.dtype.kind in "iuf" else np.zeros(len(labels), bool)
+    """Classes ascending, and the number of each row's; UNLABELLED where a label is -1."""
+    unlabelled = labels == UNLABELLED if labels.dtype.kind in "iuf" else labels == str(UNLABELLED)
     code = np.full(len(labels), UNLABELLED)
     classes, code[~unlabelled] = np.unique(labels[~unlabelled], return_inverse=True)
     return classes, code

@@ -514,7 +514,7 @@ class TableMetric(Metric):
         check_is_fitted(self)
         cut = self._cut(threshold, precision)
         searcher = self.searcher(A if B is None else B)
-        queries = None if B is None else self._check_rows(A)
+        queries = None if B is None else self._rows if A is None else self._check_rows(A)
         ids_a = self.ids_ if A is None else row_ids(as_table(A), self.id)
         ids_b = ids_a if B is None else row_ids(as_table(B), self.id)
         a, b, distance = near_pairs(searcher, queries, cut, max_matches)

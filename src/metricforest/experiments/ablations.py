@@ -56,7 +56,7 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
-    data = protocol.load(unit.dataset)
+    data = protocol.load(unit.dataset, "fine")
     ((parameter, value),) = unit.more
     hard = parameter == "hard" and value
     count = protocol.n_constraints(unit.dataset, len(data.class_names), settings)

@@ -57,7 +57,7 @@ def split(unit: Unit, data: Any, folds: int, fold: int) -> tuple[np.ndarray, np.
 
 
 def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
-    data = protocol.load(unit.dataset)
+    data = protocol.load(unit.dataset, "fine")
     train, test = split(unit, data, settings["folds"], unit["fold"])
     X, y = data.X[train], data.y[train]
     count = protocol.n_constraints(unit.dataset, len(data.class_names), settings)

@@ -99,7 +99,7 @@ def random_pairs(n: int, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
-    data = protocol.load(unit.dataset)
+    data = protocol.load(unit.dataset, "fine")
     count, rng = unit["constraints"], unit.rng(unit["constraints"])
     if unit["sampling"] == "per class":
         pairs, same = protocol.pairs_of_labels(data.y, count, rng)

@@ -51,7 +51,7 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
-    data = protocol.load(unit.dataset)
+    data = protocol.load(unit.dataset, "fine")
     count = protocol.n_constraints(unit.dataset, len(data.class_names), settings)
     pairs, same = protocol.pairs_of_labels(data.y, count, unit.rng())
     # Times are taken on one thread: they are compared with a loop over pairs.

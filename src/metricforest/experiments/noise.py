@@ -51,7 +51,7 @@ def corrupt(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray
 
 
 def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
-    data = protocol.load(unit.dataset)
+    data = protocol.load(unit.dataset, "fine")
     parts: dict[str, list] = {"corrupted": [], "clean": [], "truth": []}
     seconds = {}
     count = protocol.n_constraints(unit.dataset, len(data.class_names), settings)

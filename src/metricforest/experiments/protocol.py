@@ -143,7 +143,7 @@ FOREST = {
 
 
 @lru_cache(maxsize=1)
-def load(name: str, labels: str = "fine") -> datasets.Dataset:
+def load(name: str, labels: str) -> datasets.Dataset:
     """A data set, kept until another is asked for; nobody writes to its arrays."""
     return datasets.load(name, labels=labels)
 

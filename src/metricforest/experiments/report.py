@@ -315,13 +315,15 @@ def classification_section(results: Results) -> Section:
     return Section(classification.TITLE, parts + joined(said))
 
 
-def noise_curves(results: Results, metric: str, voters: str) -> dict[int, list[float]]:
-    """Accuracy by level of noise, one value per repetition; the best variant at each level."""
+def noise_curves(results: Results, metric: str, voters: str) -> dict[int, dict[int, float]]:
+    """Accuracy by level of noise and seed; the best variant at each level."""
     curves = {}
     for level in results.settings["noise"]["levels"]:
         lines = results.of("noise", metric=metric, noise=level)
         if lines:
-            curves[level] = best_variant([line["scores"][voters] for line in lines])
+            values = best_variant([line["scores"][voters] for line in lines])
+            seeds = [line["seed"] for line in lines]
+            curves[level] = dict(zip(seeds, values, strict=True))
     return curves
 
 
@@ -331,10 +333,8 @@ def noise_losses(results: Results, voters: str) -> dict[str, list[float]]:
     for metric in protocol.METRICS:
         curve = noise_curves(results, metric, voters)
         if 0 in curve and 20 in curve:
-            n = min(len(curve[0]), len(curve[20]))
-            losses[metric] = [
-                100 * (a - b) for a, b in zip(curve[0][:n], curve[20][:n], strict=True)
-            ]
+            common = sorted(set(curve[0]) & set(curve[20]))
+            losses[metric] = [100 * (curve[0][seed] - curve[20][seed]) for seed in common]
     return losses
 
 
@@ -355,7 +355,9 @@ def noise_section(results: Results) -> Section:
         losses = noise_losses(results, voters)
         for metric in protocol.METRICS:
             curve = noise_curves(results, metric, voters)
-            cells = [with_error([100 * v for v in curve.get(level, [])], 1) for level in levels]
+            cells = [
+                with_error([100 * v for v in curve.get(level, {}).values()], 1) for level in levels
+            ]
             table.rows.append([metric, *cells, with_error(losses.get(metric, []), 1)])
         if losses:
             least = min(losses, key=lambda m: np.mean(losses[m]))
@@ -368,7 +370,9 @@ def noise_section(results: Results) -> Section:
             for metric in protocol.METRICS:
                 curve = noise_curves(results, metric, voters)
                 if curve:
-                    plot_line(ax, metric, [*curve], [100 * np.mean(v) for v in curve.values()])
+                    plot_line(
+                        ax, metric, [*curve], [100 * np.mean([*v.values()]) for v in curve.values()]
+                    )
             ax.set_title(f"{voters} votes")
             ax.set_xticks(levels)
             ax.set_xlabel("wrong training labels, %")

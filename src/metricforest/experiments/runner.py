@@ -201,6 +201,11 @@ def run(
     """Do every unit that is not done yet. Returns what went wrong, unit by unit."""
     folder.mkdir(parents=True, exist_ok=True)
     done = read_lines(folder)
+    if any(line["quick"] != quick for line in done):
+        kinds = ("a full run", "a quick one")
+        raise ValueError(
+            f"{folder} holds the results of {kinds[not quick]}; give {kinds[quick]} another folder"
+        )
     current = {(line["unit"], line["settings"]) for line in done}
     wanted = units(experiments, quick)
     todo = [
