@@ -673,3 +673,28 @@ def test_a_broken_archive_is_named(shop, tmp_path):
     result = run("neighbors", shop, tmp_path / "bad.npz")
     assert result.exit_code == 2
     assert "bad.npz: cannot be read as npz" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("in_table", "in_pairs"), [("{}.0", "{}.0"), ("{}", "{}.0"), ("{}.0", " {}")]
+)
+def test_an_id_reads_alike_wherever_it_stands(tmp_path, in_table, in_pairs):
+    """pandas writes whole numbers with gaps as 7.0; such an id is still 7."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{in_table.format(i)},{a:.3f},{b:.3f}" for i, (a, b) in enumerate(rng.normal(size=(40, 2)))
+    ]
+    write(tmp_path / "t.csv", "id,x,z\n" + "\n".join(rows) + "\n")
+    ends = [(a, b) for a in range(2, 20) for b in range(20, 30)]
+    lines = [f"{in_pairs.format(a)},{in_pairs.format(b)},{(a + b) % 2}" for a, b in ends]
+    write(tmp_path / "p.csv", "left,right,same\n" + "\n".join(lines) + "\n")
+    model = tmp_path / "m.mf"
+    said = good(
+        "fit", tmp_path / "t.csv", "--id", "id", "--pairs", tmp_path / "p.csv", "-o", model,
+        "--trees", 5, "--max-rows", 30,
+    )  # fmt: skip
+    assert "used are 90 same, 90 different" in said.stdout
+    asked = in_pairs.format(3).strip(), in_pairs.format(21).strip()
+    far = [json.loads(good("distance", model, *asked, *more, "--json").stdout)["distance"]
+           for more in ((), ("--table", tmp_path / "t.csv"))]  # fmt: skip
+    assert far[0] == far[1]

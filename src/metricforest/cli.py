@@ -430,12 +430,12 @@ def read_rows(
     import numpy as np
 
     from . import files
-    from .columns import as_text
+    from .columns import id_text
 
     named: set[str] = set()
     if judged is not None:
-        named = {str(v).strip() for v in judged.iloc[:, :2].to_numpy().ravel()}
-        named |= {str(name).strip() for name in judged.columns[:2]}
+        named = {id_text(v) for v in judged.iloc[:, :2].to_numpy().ravel()}
+        named |= {id_text(name) for name in judged.columns[:2]}
 
     def keep(frame: Any) -> Any:
         if id_ is None:
@@ -445,7 +445,7 @@ def read_rows(
         else:
             known = ", ".join(map(str, frame.columns[:20]))
             raise click.ClickException(f"{path}: no column {id_!r}; it has {known}")
-        return np.fromiter((as_text(v).strip() in named for v in values), bool, len(frame))
+        return np.fromiter((id_text(v) in named for v in values), bool, len(frame))
 
     def seen(rows: int) -> None:
         if sys.stderr.isatty() and rows > files.CHUNK:
@@ -461,6 +461,7 @@ def read_rows(
 
 def settle_header(judged: Any, frame: Any, id_: str | None) -> Any:
     """The pairs, with their header as the first of them where it is one: two known ids."""
+    from .columns import id_text
     from .files import pandas
 
     known = known_ids(frame, id_)
@@ -469,28 +470,30 @@ def settle_header(judged: Any, frame: Any, id_: str | None) -> Any:
     head = [
         h.rpartition(".")[0] if h.rpartition(".")[0] in head[:i] else h for i, h in enumerate(head)
     ]
-    if not set(head[:2]) <= known:
+    if not {id_text(h) for h in head[:2]} <= known:
         return judged
     first = pandas().DataFrame([head], columns=judged.columns)
     return pandas().concat([first, judged], ignore_index=True)
 
 
 def known_ids(frame: Any, id_: str | None) -> set[str]:
-    from .columns import as_text
+    from .columns import id_text
 
-    return {as_text(v).strip() for v in (frame.index if id_ is None else frame[id_])}
+    return {id_text(v) for v in (frame.index if id_ is None else frame[id_])}
 
 
 def check_ids(judged: Any, frame: Any, id_: str | None, table: str, pairs: str) -> None:
     """Raise where no pair names two rows of the table, and say which column would do."""
+    from .columns import id_text
+
     known = known_ids(frame, id_)
-    ends = judged.iloc[:, :2].astype(str)
-    asked = {str(value).strip() for value in ends.to_numpy().ravel()}
-    if any(a.strip() in known and b.strip() in known for a, b in ends.to_numpy().tolist()):
+    ends = [[id_text(a), id_text(b)] for a, b in judged.iloc[:, :2].to_numpy().tolist()]
+    asked = {end for pair in ends for end in pair}
+    if any(a in known and b in known for a, b in ends):
         return
     hint = ""
     for column in frame.columns:
-        held = {str(value).strip() for value in frame[column]}
+        held = {id_text(value) for value in frame[column]}
         if column != id_ and len(held & asked) > len(asked) / 2:
             hint = f"; column {str(column)!r} holds them: pass --id {column}"
             break
@@ -835,21 +838,22 @@ def cluster(
 
 def two_rows(metric: TableMetric, ids: tuple[str, str], table: str | None, sep: str | None) -> Any:
     """What stands for two rows: their ids in the model's table, or tables of one row."""
-    from .columns import as_table, as_text
+    from .columns import as_table, id_text
     from .judgements import row_ids
 
     if table is None:
         metric.rows_of(ids)
         return ids
+    wanted = [id_text(called) for called in ids]
     found: dict[str, Any] = {}
     for frame in queries(metric, table, sep):
         for place, called in enumerate(row_ids(as_table(frame), metric.id).tolist()):
-            if as_text(called) in ids:
-                found.setdefault(as_text(called), frame.iloc[[place]])
-    unknown = [called for called in ids if called not in found]
+            if id_text(called) in wanted:
+                found.setdefault(id_text(called), frame.iloc[[place]])
+    unknown = [called for called in wanted if called not in found]
     if unknown:
         raise ValueError(f"no row is called {unknown[0]!r}")
-    return [found[called] for called in ids]
+    return [found[called] for called in wanted]
 
 
 table_option = click.option(
@@ -1000,14 +1004,17 @@ def labels_by_id(metric: TableMetric, path: str, sep: str | None) -> Any:
     """The second column of a table, in the order of the model's rows; -1 where it has none."""
     import numpy as np
 
-    from .columns import as_text
+    from .columns import id_text
     from .files import read_table
 
     frame = read_table(path, sep=separator(sep))
     if frame.shape[1] < 2:
         raise click.ClickException(f"{path}: labels need two columns, ids and labels")
-    called = dict(frame.iloc[:, :2].fillna("-1").astype(str).to_numpy().tolist())
-    labels = np.array([called.get(as_text(value), "-1") for value in metric.ids_.tolist()])
+    called = {
+        id_text(row): str(label)
+        for row, label in frame.iloc[:, :2].fillna("-1").to_numpy().tolist()
+    }
+    labels = np.array([called.get(id_text(value), "-1") for value in metric.ids_.tolist()])
     if (labels == "-1").all():
         raise click.ClickException(f"{path}: none of its ids is a row of the model's table")
     try:

@@ -153,6 +153,11 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
+def id_text(value: Any) -> str:
+    """How an id reads, wherever it stands: in a table, among pairs, on the command line."""
+    return as_text(value).strip()
+
+
 # ------------------------------------------------------------------------------- one kind, known
 
 

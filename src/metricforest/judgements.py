@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .columns import Table, as_table, as_text, check_column, items_of, values_of
+from .columns import Table, as_table, as_text, check_column, id_text, items_of, values_of
 from .constraints import UNLABELLED
 
 SAME = frozenset(
@@ -65,9 +65,9 @@ def read_judgements(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Judgements
     if len(answers) != table.n_rows:
         raise ValueError(f"{table.n_rows} pairs, but {len(answers)} pair_labels")
     label = [read_answer(value, i) for i, value in enumerate(values_of(answers).tolist())]
-    place = {as_text(value): i for i, value in enumerate(ids.tolist())}
+    place = {id_text(value): i for i, value in enumerate(ids.tolist())}
     ends = [
-        ["" if value is None else as_text(value).strip() for value in items_of(column)]
+        ["" if value is None else id_text(value) for value in items_of(column)]
         for column in table.columns[:2]
     ]
     rows = np.array([[place.get(end, -1) for end in side] for side in ends], np.int64)
@@ -139,7 +139,7 @@ def row_ids(table: Table, column: str | None, unique: bool = False) -> np.ndarra
     if all(isinstance(v, Integral) and abs(int(v)) < LARGEST_NUMBER for v in values):
         ids = np.array(values, np.int64)
     else:
-        texts = ["" if v is None else as_text(v).strip() for v in values]
+        texts = ["" if v is None else id_text(v) for v in values]
         if max(map(len, texts)) > LONGEST:
             longest = max(texts, key=len)
             raise ValueError(

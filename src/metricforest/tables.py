@@ -30,7 +30,7 @@ from .base import (
     unchanged_on_failure,
     unfitted,
 )
-from .columns import DROP, as_table, as_text, check_column
+from .columns import DROP, as_table, check_column, id_text
 from .hierarchy import HierarchyForest
 from .judgements import Judgements, check_judged, label_codes, read_judgements, row_ids
 from .model_selection import PairKFold
@@ -334,14 +334,14 @@ class TableMetric(Metric):
     def rows_of(self, ids: Sequence[Any]) -> np.ndarray:
         """Row numbers of ids; ValueError names the first that is no row's."""
         check_is_fitted(self)
-        place = {as_text(value): i for i, value in enumerate(self.ids_.tolist())}
-        unknown = [value for value in ids if as_text(value) not in place]
+        place = {id_text(value): i for i, value in enumerate(self.ids_.tolist())}
+        unknown = [value for value in ids if id_text(value) not in place]
         if unknown:
             some = ", ".join(map(repr, self.ids_[:3].tolist()))
             raise ValueError(
                 f"no row is called {unknown[0]!r}; there are {len(self.ids_)} rows: {some}, ..."
             )
-        return np.array([place[as_text(value)] for value in ids], np.int64)
+        return np.array([place[id_text(value)] for value in ids], np.int64)
 
     def _measured(self, row: Any) -> np.ndarray:
         """One row, by its id or as a table, as the metric measures it: shape (1, n)."""
