@@ -33,7 +33,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 
 import metricforest
-from metricforest import HierarchyForest
+from metricforest import HierarchyForest, datasets
 
 HERE = Path(__file__).parent
 COLD = """
@@ -52,13 +52,14 @@ def data_folder() -> Path:
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Rows and classes; None where the set is not on this machine."""
     if name == "digits":
         return load_digits(return_X_y=True)
-    path = data_folder() / f"{name}.npz"
-    if not path.exists():
+    try:
+        data = datasets.load(name, download=False)
+    except FileNotFoundError:
         return None
-    with np.load(path) as archive:
-        return archive["X"].astype(np.float64), archive["y"].astype(np.int64)
+    return data.X.astype(np.float64), data.y
 
 
 def seconds(run, repeat: int) -> float:

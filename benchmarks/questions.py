@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 import warnings
 from pathlib import Path
@@ -27,8 +26,8 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.datasets import load_digits
 
+from bench import load
 from metricforest import HierarchyForest, pair_auc
 
 ROWS = {  # data set: rows to learn from
@@ -45,18 +44,6 @@ DRAWS = 3  # of random pairs per seed
 HELD_OUT, ASKED = 1_500, 4_000
 TREES = 50
 JUDGED, WRONG = 400, 40
-
-
-def load(name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    if name == "digits":
-        return load_digits(return_X_y=True)
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    path = Path(os.environ.get("METRICFOREST_DATA", beside)) / f"{name}.npz"
-    if not path.is_file():
-        print(f"{name}: {path.name} is not here (METRICFOREST_DATA names its folder)")
-        return None
-    with np.load(path) as data:
-        return data["X"].astype(np.float64), data["y"].astype(np.int64)
 
 
 def judge(y: np.ndarray, pairs: np.ndarray) -> np.ndarray:

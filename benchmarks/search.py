@@ -30,14 +30,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from bench import HERE, data_folder, load
 from metricforest import HierarchyForest
+from metricforest.experiments.neighbours import mean_average_precision
+from metricforest.experiments.paper import CANDIDATES, TABLE_1
 
 K = 50
-CANDIDATES = (1, 3, 5, 10, 20, 30)
-PAPER = {
-    "sonar": (0.812, 0.965, 0.987, 0.997, 0.998, 0.998),
-    "segmentation": (0.715, 0.904, 0.956, 0.987, 0.994, 0.995),
-    "usps": (0.6559, 0.8700, 0.9274, 0.9710, 0.9897, 0.9945),
-}
 CONSTRAINTS = {"sonar": 2_000, "segmentation": 7_000, "usps": 30_000}
 Figure = tuple[str, str, str]
 
@@ -53,10 +49,8 @@ def clock(run: Callable, repeat: int) -> tuple[float, float]:
     return statistics.median(wall), statistics.median(cpu)
 
 
-def mean_average_precision(distance: np.ndarray, exact: np.ndarray) -> float:
-    hit = distance <= exact[:, -1:]
-    precision = np.cumsum(hit, axis=1) / np.arange(1, K + 1) * hit
-    return float(np.mean([precision[:, :k].sum(axis=1).mean() / k for k in range(10, K + 1, 10)]))
+def quality_of(distance: np.ndarray, exact: np.ndarray) -> float:
+    return mean_average_precision(distance <= exact[:, -1:], tuple(range(10, K + 1, 10)))
 
 
 @cache
@@ -90,10 +84,9 @@ def quality() -> Iterator[Figure]:
             continue
         exact, _ = metric.kneighbors(None, K, n_candidates=None)
         cells = [
-            mean_average_precision(metric.kneighbors(None, K, n_candidates=k)[0], exact)
-            for k in CANDIDATES
+            quality_of(metric.kneighbors(None, K, n_candidates=k)[0], exact) for k in CANDIDATES
         ]
-        paper = " ".join(f"{p:.3f}" for p in PAPER[name])
+        paper = " ".join(f"{p:.3f}" for p in TABLE_1[name])
         yield title, " ".join(f"{cell:.3f}" for cell in cells), f"paper {paper}"
 
 
@@ -117,7 +110,7 @@ def speed(repeat: int) -> Iterator[Figure]:
     }
     for k in (10, 12):
         found = metric.kneighbors(None, K, n_candidates=k)[0]
-        title = f"approximate, k_O = {k}, mAP {mean_average_precision(found, exact):.3f}"
+        title = f"approximate, k_O = {k}, mAP {quality_of(found, exact):.3f}"
         runs[title] = lambda k=k: metric.kneighbors(None, K, n_candidates=k)
     base = None
     for title, run in runs.items():
