@@ -409,7 +409,7 @@ def retrieval_section(results: Results) -> Section:
     scores = {dataset: retrieval_scores(results, dataset) for dataset in datasets}
     for metric in protocol.METRICS:
         for scaling in settings["scaling"]:
-            if scaling != "unit" and metric not in settings["both_scalings"]:
+            if scaling != settings["scaling"][0] and metric not in settings["both_scalings"]:
                 continue
             row = [metric, scaling]
             for dataset in datasets:
@@ -427,7 +427,8 @@ def retrieval_section(results: Results) -> Section:
         for ax, dataset in zip(np.atleast_1d(axes), datasets, strict=True):
             for (metric, scaling), line in scores[dataset].items():
                 precision = [100 * p for p in line["scores"]["precision"]]
-                dashed = {} if scaling == "unit" else {"linestyle": "--", "label": None}
+                main = scaling == settings["scaling"][0]
+                dashed = {} if main else {"linestyle": "--", "label": None}
                 plot_line(ax, metric, settings["retrieved"], precision, **dashed)
             ax.set_title(title_of(dataset))
             ax.set_xlabel("images retrieved")
@@ -437,8 +438,8 @@ def retrieval_section(results: Results) -> Section:
 
     parts: list[str | Table | Figure] = [
         "Queries are the test images, the training images are searched; 300 principal components. "
-        "'Unit': every component scaled to unit variance, the paper's words taken literally; 'as they "
-        "are': components keep their own variances (dashed). See the settings for more."
+        "'As they are': components keep their own variances; 'unit': every component scaled to unit "
+        "variance (dashed). The paper can be read either way; see the settings for more."
     ]
     parts += [table, Figure("retrieval", "Precision of the images retrieved", draw)]
     said = [f"{metric}: {why}." for metric, why in retrieval.SKIPPED.items()]

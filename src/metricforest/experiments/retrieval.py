@@ -21,11 +21,11 @@ SETTINGS = {
     "candidates": Setting(5, "the paper's k_O on CIFAR"),
     "retrieved": Setting(tuple(range(5, 51, 5)), "the paper's: 5 through 50"),
     "scaling": Setting(
-        ("unit", "as they are"),
-        "'normalised to unit variance' after PCA means literally every component to unit variance "
-        "(unit), which whitens the data; 'as they are' keeps the components' own variances and only "
-        "brings their mean variance to one. Every metric runs with 'unit', and those named in "
-        "both_scalings with either",
+        ("as they are", "unit"),
+        "the paper normalises to unit variance and reduces to 300 components without saying in which "
+        "order. 'As they are': components keep their own variances, their mean brought to one. 'Unit': "
+        "every component to unit variance, which whitens the data; a Euclidean 5-NN vote falls from "
+        ".355 to .206 on CIFAR-10. Every metric runs with the former, those in both_scalings with either",
     ),
     "both_scalings": Setting(
         ("Euclidean", "DCA", "HFD"), "what a reader wants to compare; HFD on CIFAR-10 only"
@@ -56,7 +56,7 @@ def units(settings: Settings) -> list[Unit]:
                 both = metric in settings["both_scalings"] and (
                     metric != protocol.HFD or dataset == "cifar10"
                 )
-                if scaling == "unit" or both:
+                if scaling == settings["scaling"][0] or both:
                     gammas = settings["itml_gammas"] if metric == "ITML" else (None,)
                     for gamma in gammas:
                         more = (("scaling", scaling),) + ((("gamma", gamma),) if gamma else ())
