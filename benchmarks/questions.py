@@ -4,10 +4,11 @@
 
 Suggested or random: of every data set some hundred rows are drawn to learn from and others are held out. A
 forest learns from 20 random pairs; then, five times, 20 more pairs are judged, `suggest_pairs(20)` or random
-ones, and a new forest learns from all of them. The figure is the pair AUC on pairs of held-out rows, half of
-them of one class, by number of judged pairs. Both ways start from the same pairs on the same rows; random
-pairs are drawn three times over, since luck in them weighs as much as the way of choosing. "gain" is the mean
-difference over the five steps, with its standard error over the seeds.
+ones, and a new forest learns from all of them and from what they imply (`implied_pairs=True`). The figure is
+the pair AUC on pairs of held-out rows, half of them of one class, by number of judged pairs. Both ways start
+from the same pairs on the same rows; random pairs are drawn three times over, since luck in them weighs as
+much as the way of choosing. "gain" is the mean difference over the five steps, with its standard error over
+the seeds. "alone" are the random pairs of the first draw, learned without what they imply.
 
 Suspects: 10 % of 400 random judgements are turned round, and the share of these that is among the most
 suspect 10 % is counted, with distances of the forest itself and of forests that have not seen it (cv=5).
@@ -40,9 +41,10 @@ ROWS = {  # data set: rows to learn from
 }
 FLIPPED = ("ionosphere", "segmentation", "balance")
 START, BATCH, STEPS = 20, 20, 5
-DRAWS = 3  # of random pairs per seed
+KINDS = {"alone": 1, "random": 3, "suggested": 1}  # draws of pairs per seed
 HELD_OUT, ASKED = 1_500, 4_000
 TREES = 50
+ALPHA = 4.0  # for telling pairs apart: docs/parameters.md
 JUDGED, WRONG = 400, 40
 
 
@@ -71,10 +73,12 @@ def mixed_pairs(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def learn(
-    name: str, X: np.ndarray, pairs: np.ndarray, labels: np.ndarray, seed: int
+    name: str, X: np.ndarray, pairs: np.ndarray, labels: np.ndarray, seed: int, implied: bool
 ) -> HierarchyForest:
     max_features: Any = None if name == "balance" else 1 / 3  # as in the paper
-    metric = HierarchyForest(TREES, max_features=max_features, random_state=seed)
+    metric = HierarchyForest(
+        TREES, max_features=max_features, alpha=ALPHA, implied_pairs=implied, random_state=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return metric.fit(X, pairs=pairs, pair_labels=labels)
@@ -87,32 +91,26 @@ def rows_of(name: str, X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndar
     return X[train], y[train], X[test], y[test]
 
 
-def curve(name: str, X: np.ndarray, y: np.ndarray, seed: int, draw: int) -> dict[str, Any]:
-    """Pair AUC after every step, and the share of "same" among all answers; draw 0 is suggested."""
+def curve(name: str, X: np.ndarray, y: np.ndarray, seed: int, kind: str, draw: int) -> dict:
+    """Pair AUC after every step, and the share of "same" among all answers."""
     X, y, X_new, y_new = rows_of(name, X, y, seed)
     rng = np.random.default_rng(seed)
     asked = mixed_pairs(y_new, ASKED, rng)
     pairs = random_pairs(len(X), START, np.empty((0, 2), int), rng)
-    suggested = draw == 0
     rng = np.random.default_rng((seed, draw))
     scores = []
     for step in range(STEPS + 1):
-        metric = learn(name, X, pairs, judge(y, pairs), seed)
+        metric = learn(name, X, pairs, judge(y, pairs), seed, kind != "alone")
         scores.append(pair_auc(metric, X_new, asked, judge(y_new, asked)))
         if step < STEPS:
             more = (
                 metric.suggest_pairs(BATCH, random_state=seed * 100 + step)
-                if suggested
+                if kind == "suggested"
                 else random_pairs(len(X), BATCH, pairs, rng)
             )
             pairs = np.concatenate([pairs, more])
-    return {
-        "data": name,
-        "seed": seed,
-        "pairs": "suggested" if suggested else "random",
-        "auc": scores,
-        "same": float((judge(y, pairs) == 1).mean()),
-    }
+    same = float((judge(y, pairs) == 1).mean())
+    return {"data": name, "seed": seed, "pairs": kind, "auc": scores, "same": same}
 
 
 def recall(name: str, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
@@ -122,7 +120,7 @@ def recall(name: str, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]
     pairs = random_pairs(len(X), JUDGED, np.empty((0, 2), int), rng)
     labels = judge(y, pairs)
     labels[:WRONG] *= -1  # the pairs are in random order
-    metric = learn(name, X, pairs, labels, seed)
+    metric = learn(name, X, pairs, labels, seed, False)
     wrong = {tuple(pair) for pair in pairs[:WRONG].tolist()}
     found = {
         way: sum(tuple(pair) in wrong for pair in metric.suspect_pairs(WRONG, cv=cv).pairs.tolist())
@@ -155,7 +153,7 @@ def draw(results: list[dict[str, Any]], path: str) -> None:
     for name, ax in zip(names, axes.flat, strict=False):
         for kind, colour, line in (("suggested", "#0072B2", "-"), ("random", "#E69F00", "--")):
             runs = [r["auc"] for r in results if r["data"] == name and r["pairs"] == kind]
-            by_seed = np.reshape(runs, (-1, DRAWS if kind == "random" else 1, STEPS + 1))
+            by_seed = np.reshape(runs, (-1, KINDS[kind], STEPS + 1))
             mean, error = mean_and_error(by_seed.mean(axis=1))
             ax.plot(counts, mean, line, color=colour, label=kind, lw=2)
             ax.fill_between(counts, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
@@ -193,20 +191,24 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for name, both in data.items():
         runs = parallel(
-            delayed(curve)(name, *both, seed, draw) for seed in seeds for draw in range(1 + DRAWS)
+            delayed(curve)(name, *both, seed, kind, 1 + draw)
+            for kind, draws in KINDS.items()
+            for seed in seeds
+            for draw in range(draws)
         )
         results += runs
         by_kind = {
             kind: np.array([run["auc"] for run in runs if run["pairs"] == kind])
-            for kind in ("random", "suggested")
+            .reshape(len(seeds), draws, -1)
+            .mean(axis=1)
+            for kind, draws in KINDS.items()
         }
-        by_kind["random"] = by_kind["random"].reshape(len(seeds), DRAWS, -1).mean(axis=1)
         gain = (by_kind["suggested"] - by_kind["random"])[:, 1:].mean(axis=1)
         for kind, scores in by_kind.items():
             same = np.mean([run["same"] for run in runs if run["pairs"] == kind])
             line = f"{name:<14}{kind:<11}" + "".join(f"{s:8.3f}" for s in scores.mean(axis=0))
             mean, error = mean_and_error(gain)
-            print(f"{line}{same:7.2f}" + (f"   {mean:+.4f} ±{error:.4f}" if kind != "random" else ""),
+            print(f"{line}{same:7.2f}" + (f"   {mean:+.4f} ±{error:.4f}" if kind == "suggested" else ""),
                   flush=True)  # fmt: skip
 
     print(

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import naive
 from metricforest import constraints as cn
@@ -280,3 +282,72 @@ def test_no_triplets_where_there_is_one_class_or_none():
     X = np.arange(6.0).reshape(3, 2)
     assert cn.draw_triplets(X, np.zeros(3, int), 3).shape == (0, 3)
     assert cn.draw_triplets(X, np.full(3, cn.UNLABELLED), 3).shape == (0, 3)
+
+
+def implied_by_loops(pairs, labels):
+    """Everything that follows from judgements, by closing them under the two rules until nothing is new."""
+    same = {tuple(sorted(p)) for p, label in zip(pairs, labels, strict=True) if label == 1}
+    differ = {tuple(sorted(p)) for p, label in zip(pairs, labels, strict=True) if label == -1}
+    while True:
+        more_same, more_differ = set(), set()
+        for a, b in same:
+            for old, new in ((same, more_same), (differ, more_differ)):
+                for c, d in old:
+                    for x, y in ((a, b), (b, a)):
+                        if x in (c, d):
+                            far = d if c == x else c
+                            if far != y:
+                                new.add((min(y, far), max(y, far)))
+        if more_same <= same and more_differ <= differ:
+            return same, differ
+        same |= more_same
+        differ |= more_differ
+
+
+@given(st.data(), st.integers(2, 12), st.integers(0, 2**31))
+def test_implied_pairs_are_those_of_plain_loops(data, n_rows, seed):
+    row = st.integers(0, n_rows - 1)
+    pair = st.tuples(row, row).filter(lambda p: p[0] != p[1])
+    judged = data.draw(st.lists(pair, min_size=1, max_size=10, unique_by=lambda p: frozenset(p)))
+    # Answers as of three classes, so that they do not contradict each other.
+    labels = [1 if a % 3 == b % 3 else -1 for a, b in judged]
+    table = cn.gather(n_rows, np.array(judged), np.array(labels))
+    everything = cn.with_implied(table, n_rows, seed)
+    cn.check_table(everything, n_rows)
+    assert (np.diff(everything.kind) >= 0).all()
+    pairs, found = everything.pairs()
+    same, differ = implied_by_loops(judged, labels)
+    assert len(pairs) == len(same) + len(differ)  # none twice
+    assert {tuple(p) for p in pairs[found == 1].tolist()} == same
+    assert {tuple(p) for p in pairs[found == -1].tolist()} == differ
+
+
+def test_implied_pairs_are_bounded_seeded_and_leave_what_was_judged():
+    n = 40_000
+    chain = np.column_stack([np.arange(n - 1), np.arange(1, n)])
+    chain = np.delete(chain, n // 2 - 1, axis=0)  # two groups of 20,000 rows: 2e8 pairs each way
+    pairs = np.vstack([chain, [[0, n - 1]], [[3, 5]]])
+    labels = np.append(np.ones(len(chain), int), [-1, -1])  # 3 and 5 differ though joined by chains
+    triplets = np.array([[0, 1, 2]])
+    table = cn.gather(n, pairs, labels, triplets)
+    one, again, other = (cn.with_implied(table, n, seed) for seed in (0, 0, 1))
+    assert (one.members == again.members).all()
+    assert not np.array_equal(one.members, other.members)
+    cn.check_table(one, n)
+    more, found = one.pairs()
+    half = more // (n // 2)
+    inside = (half[:, 0] == half[:, 1]) & ~((more[:, 0] == 3) & (more[:, 1] == 5))
+    assert ((found == 1) == inside).all()
+    for label in (1, -1):
+        extra = (found == label).sum() - (labels == label).sum()
+        assert 0.95 * cn.IMPLIED * n < extra <= 1.05 * cn.IMPLIED * n
+    assert len(np.unique(more, axis=0)) == len(more)
+    assert (one.triplets() == triplets).all()
+
+
+def test_nothing_follows_from_nothing():
+    for pairs, labels in (([], []), ([[0, 1]], [1]), ([[0, 1], [2, 3]], [-1, 1])):
+        table = cn.gather(5, np.array(pairs, int).reshape(-1, 2), np.array(labels, int))
+        same = cn.with_implied(table, 5, 0)
+        assert (same.members == table.members).all()
+        assert (same.kind == table.kind).all()

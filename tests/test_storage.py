@@ -551,6 +551,14 @@ def hostile_texts(header: dict):
     yield b" " * (1 << 21)
 
 
+UNCHECKED = (
+    "random_state",
+    "verbose",
+    "warm_start",
+    "standardize",
+    "keep_certainties",
+    "implied_pairs",
+)
 WRONG = [None, True, -1, 1.5, "", "x", [], [1], {}, {"a": 1}, {"array": 0}, 2**63, -(2**63)]
 
 
@@ -613,7 +621,7 @@ def hostile_headers(header: dict):
     yield changed("arrays", 0, "more", to=1)
 
     for name in header["params"]:
-        if name not in ("random_state", "verbose", "warm_start", "standardize", "keep_certainties"):
+        if name not in UNCHECKED:
             for wrong in ({"float": "nan"}, {"tuple": []}, [[]], "no such word", {"dict": {}}, -3):
                 if (name, wrong) != ("n_jobs", -3):
                     yield changed("params", name, to=wrong)

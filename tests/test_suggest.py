@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import metricforest
 from conftest import three_clusters
 from metricforest import HierarchyForest, suggest
+from metricforest import constraints as cn
+from metricforest.ssmmc import MUST
 
 
 def fitted(seed=0, n=60, n_pairs=60, **options):
@@ -132,3 +134,56 @@ def test_refusals(small_forest):
     other = small_forest._over(small_forest._rows[::-1].copy())
     with pytest.raises(ValueError, match="suggest_pairs is about the rows of fit"):
         other.suggest_pairs(2)
+
+
+@given(seed=st.integers(0, 50), n=st.integers(1, 40), n_pairs=st.integers(1, 60))
+def test_linked_pairs_are_neither_judged_nor_implied(seed, n, n_pairs):
+    metric, _, judged, same = fitted(seed, 30, n_pairs, implied_pairs=True)
+    pairs = metric.suggest_pairs(n, random_state=seed)
+    assert pairs.shape == (n, 2)
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+    assert len(as_set(pairs)) == n
+    assert not as_set(pairs) & as_set(judged)
+    linked = suggest.linked(n, 30, judged, same, metric_of(metric), np.random.default_rng(seed))
+    assert len(as_set(linked)) == len(linked) <= n
+    assert not suggest.settled(linked, 30, judged, same).any()
+
+
+def metric_of(metric):
+    return lambda a, b: metric._pairwise_distance(metric._rows[a], metric._rows[b])
+
+
+def test_large_groups_are_held_against_each_other_first():
+    rows = np.arange(12)
+    chains = [np.column_stack([part[:-1], part[1:]]) for part in (rows[:5], rows[5:9], rows[9:])]
+    pairs = np.concatenate(chains)
+    metric, *_ = fitted(n=60)
+    answers = np.ones(len(pairs), int)
+    rng = np.random.default_rng(0)
+    (question,) = suggest.linked(2, 60, pairs, answers, metric_of(metric), rng)[:1]
+    assert question[0] < 5 <= question[1] < 9
+    # 20 pairs follow from the answer: then the third group is held against one of the others
+    pairs, answers = np.vstack([pairs, question]), np.append(answers, -1)
+    (question,) = suggest.linked(2, 60, pairs, answers, metric_of(metric), rng)[:1]
+    assert question[0] < 9 <= question[1] < 12
+
+
+def test_linked_answers_imply_more_than_random_ones():
+    rng = np.random.default_rng(0)
+    classes = np.arange(300) % 6
+    X = rng.normal(scale=0.7, size=(300, 6)) + 3 * rng.normal(size=(6, 6))[classes]
+    implied = {}
+    for kind in ("linked", "random"):
+        judged = np.sort([rng.choice(300, 2, replace=False) for _ in range(20)], axis=1)
+        for _ in range(4):
+            same = np.where(classes[judged[:, 0]] == classes[judged[:, 1]], 1, -1)
+            metric = HierarchyForest(10, implied_pairs=True, random_state=0)
+            metric.fit(X, pairs=judged, pair_labels=same)
+            more = np.sort([rng.choice(300, 2, replace=False) for _ in range(20)], axis=1)
+            more = metric.suggest_pairs(20) if kind == "linked" else more
+            judged = np.unique(np.concatenate([judged, more]), axis=0)
+        assert (metric.constraints_.kind == MUST).sum() == (same == 1).sum()  # judged ones only
+        implied[kind] = cn.with_implied(metric.constraints_, 300, 0)
+    linked, random = (len(implied[kind].kind) for kind in ("linked", "random"))
+    assert linked > 5 * random
+    assert 0.2 < (implied["linked"].kind == MUST).mean() < 0.8

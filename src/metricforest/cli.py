@@ -314,6 +314,13 @@ def demo() -> None:
     help="Folds by which pairs are held out, for AUC and threshold. 0: neither.",
 )
 @click.option("--min-node-size", type=click.IntRange(1), default=5, show_default=True)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0.0, 1e6, min_open=True),
+    default=4.0,  # as tables.ALPHA, which takes long to import
+    show_default=True,
+    help="How sharply planes part rows. The paper's 0.5 tells same from different less well.",
+)
 @click.option("--category", metavar="COLUMN", multiple=True, help="Column of codes, not numbers.")
 @click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use.")
 @sep_option
@@ -330,6 +337,7 @@ def fit(
     max_rows: int,
     folds: int,
     min_node_size: int,
+    alpha: float,
     category: tuple[str, ...],
     drop: tuple[str, ...],
     sep: str | None,
@@ -365,6 +373,7 @@ def fit(
         HierarchyForest(
             trees,
             min_node_size=min_node_size,
+            alpha=alpha,
             standardize=False,
             n_jobs=jobs,
             random_state=seed,

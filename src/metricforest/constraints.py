@@ -11,6 +11,8 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -22,6 +24,7 @@ UNLABELLED = -1
 AUTO_PER_CLASS = 1_000  # below MEDIUM labelled rows
 AUTO_MEDIUM, MEDIUM = 30_000, 5_000  # in all, from MEDIUM labelled rows on
 AUTO_LARGE, LARGE = 600_000, 40_000
+IMPLIED = 16  # implied pairs of each kind per judged row, at most
 
 
 class Constraints(NamedTuple):
@@ -289,3 +292,54 @@ def collect(
         checked = np.concatenate([checked, drawn])
         labels = np.concatenate([labels, drawn_labels])
     return gather(n_rows, checked, labels, chosen)
+
+
+def groups_of(n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """A number for every row, shared by rows that a chain of must-links joins."""
+    must = pairs[labels == 1]
+    links = sp.coo_matrix((np.ones(len(must)), tuple(must.T)), (n_rows, n_rows))
+    return connected_components(links, directed=False)[1].astype(np.int64)
+
+
+def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
+    """The table, and pairs that follow from it: those within a group, those between groups that differ.
+
+    A group are rows that must-links join; two groups differ where any cannot-link says so. Of each
+    kind at most IMPLIED per judged row, all equally likely. Rows judged to differ though must-links
+    join them stay as they were judged.
+    """
+    pairs, labels = table.pairs()
+    if len(pairs) == 0:
+        return table
+    judged, ends = np.unique(pairs, return_inverse=True)
+    ends = ends.reshape(-1, 2)
+    _, group = np.unique(groups_of(len(judged), ends, labels), return_inverse=True)
+    order = np.argsort(group, kind="stable")  # rows group by group
+    size = np.bincount(group)
+    first = np.cumsum(size) - size
+    apart = np.sort(group[ends[labels == -1]], axis=1)
+    apart = np.unique(apart[apart[:, 0] != apart[:, 1]], axis=0)
+    within = np.repeat(np.arange(len(size))[:, None], 2, axis=1)
+    rng = np.random.default_rng(np.random.SeedSequence((seed, 0, 2)))
+    known = np.sort(pairs, axis=1) @ (n_rows, 1)
+    members, kinds = [table.members], [table.kind]
+    for blocks, kind in ((within, MUST), (apart, CANNOT)):
+        # The pairs of a block are numbered row by row; where it is a group with itself, each comes
+        # twice and every row once with itself.
+        room = size[blocks[:, 0]] * size[blocks[:, 1]]
+        total = int(room.sum())
+        n = IMPLIED * len(judged)
+        n = total if total <= (2 * n if kind == MUST else n) else n
+        at = np.sort(rng.choice(total, n, replace=False, shuffle=False)) if n else np.empty(0, int)
+        block = np.searchsorted(np.cumsum(room), at, side="right")
+        a, b = blocks[block].T
+        inside = at - (np.cumsum(room) - room)[block]
+        found = np.column_stack([first[a] + inside // size[b], first[b] + inside % size[b]])
+        found = np.sort(judged[order[found]], axis=1).astype(np.int64)
+        found = np.unique(found[found[:, 0] != found[:, 1]], axis=0)
+        found = found[~np.isin(found @ (n_rows, 1), known)]
+        members.append(np.column_stack([found, np.full(len(found), -1)]).astype(np.int32))
+        kinds.append(np.full(len(found), kind, np.int8))
+    kind = np.concatenate(kinds)
+    by_kind = np.argsort(kind, kind="stable")
+    return Constraints(np.concatenate(members)[by_kind], kind[by_kind])

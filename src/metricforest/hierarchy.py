@@ -79,6 +79,11 @@ class HierarchyForest(TransformerMixin, Metric):
     n_constraints : "auto" or int, default="auto"
         How many pairs to draw from `y` where no pairs are given. "auto": 1,000 per class, from 5,000
         labelled rows on 30,000 in all, from 40,000 on 600,000; a third of them must-links.
+    implied_pairs : bool, default=False
+        Learn also from pairs that follow from the judged ones: rows that are the same as one row are
+        the same, and differ from what that one differs from (at most 16 of each kind per judged
+        row). Gains most with judgements that `suggest_pairs` asks for, which then are chosen to
+        imply many others. A wrong judgement spreads: not for noisy ones.
     standardize : bool, default=True
         Bring every feature to zero mean and unit variance first. The splits weigh features by their
         scale: only turn this off for features whose scales are already comparable.
@@ -101,7 +106,7 @@ class HierarchyForest(TransformerMixin, Metric):
     forest_ : Forest
         The trees as flat arrays.
     constraints_ : Constraints
-        The table of constraints the trees were grown with.
+        The judgements the trees were grown with: pairs and triplets given, pairs drawn from `y`.
     n_features_in_ : int
         Number of features seen by `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -146,6 +151,7 @@ class HierarchyForest(TransformerMixin, Metric):
         alpha: float = 0.5,
         solver: str = "lbfgs",
         n_constraints: int | str = "auto",
+        implied_pairs: bool = False,
         standardize: bool = True,
         keep_certainties: bool = True,
         warm_start: bool = False,
@@ -162,6 +168,7 @@ class HierarchyForest(TransformerMixin, Metric):
         self.alpha = alpha
         self.solver = solver
         self.n_constraints = n_constraints
+        self.implied_pairs = implied_pairs
         self.standardize = standardize
         self.keep_certainties = keep_certainties
         self.warm_start = warm_start
@@ -221,13 +228,14 @@ class HierarchyForest(TransformerMixin, Metric):
         table = cn.collect(
             n_rows, y, pairs, pair_labels, triplets, n_constraints=self.n_constraints, seed=entropy
         )
+        learned = cn.with_implied(table, n_rows, entropy) if self.implied_pairs else table
         mean, scale = self._location_and_scale(data)
         rows = prepare(data, mean, scale)
         del data
 
         settings = self._settings(rows.shape[1])
         digest = 0
-        for part in (rows.data, table.members.data, table.kind.data, repr(settings).encode()):
+        for part in (rows.data, learned.members.data, learned.kind.data, repr(settings).encode()):
             digest = zlib.crc32(part, digest)
         done: list[Forest] = []
         if adding:
@@ -251,7 +259,7 @@ class HierarchyForest(TransformerMixin, Metric):
             for t in range(grown, self.n_estimators)
         ]
         jobs = (
-            delayed(grow.tree)(rows, table.members, table.kind, seed, settings, subgradient)
+            delayed(grow.tree)(rows, learned.members, learned.kind, seed, settings, subgradient)
             for seed in seeds
         )
         stats = np.zeros(grow.N_STATS)
@@ -870,13 +878,13 @@ class HierarchyForest(TransformerMixin, Metric):
     def suggest_pairs(self, n: int = 10, *, random_state: int | None = None) -> np.ndarray:
         """Pairs of rows of `fit` that are worth judging next.
 
-        While 35 to 65 in a hundred judgements are "same", these are pairs of random rows. Otherwise
-        they are drawn so that this share is reached, as far as the forest can tell, and where "same"
-        is rare the nearest pairs are left out besides: see
-        docs/understanding.md for what that gains over random pairs. No pair that was judged, no
-        row with itself, no pair twice; a row comes twice only where rows run out, and pairs that
-        follow from judgements (a is b, b is c) only where nothing else is left. Rows that were
-        removed are still rows of `fit`; rows that were added are not.
+        With `implied_pairs=True` they are chosen so that each answer implies many others: how groups of
+        rows known to be the same stand to each other, and of which group further rows are. Without,
+        they are random rows, or drawn so that 35 to 65 in a hundred judgements are "same". See
+        docs/understanding.md for what either gains over random pairs. No pair that was judged, no
+        row with itself, no pair twice; pairs that follow from judgements (a is b, b is c) only where
+        nothing else is left. Rows that were removed are still rows of `fit`; rows that were added are
+        not.
 
         Parameters
         ----------
@@ -911,11 +919,22 @@ class HierarchyForest(TransformerMixin, Metric):
             return self._pairwise_distance(rows[a], rows[b])
 
         rng = np.random.default_rng(seed)
-        some = np.sort(rng.permutation(len(pairs))[:CURVE_PAIRS])
-        judged = self._pair_distance(rows[pairs[some, 0]], rows[pairs[some, 1]])
-        found = suggest.suggest(
-            int(n), len(rows), pairs, labels, (judged, labels[some] == 1), measure, rng
-        )
+        found = np.empty((0, 2), np.int64)
+        if self.implied_pairs:
+            found = suggest.linked(int(n), len(rows), pairs, labels, measure, rng)
+        if len(found) < n:
+            some = np.sort(rng.permutation(len(pairs))[:CURVE_PAIRS])
+            judged = self._pair_distance(rows[pairs[some, 0]], rows[pairs[some, 1]])
+            more = suggest.mixed(
+                int(n) - len(found),
+                len(rows),
+                np.concatenate([pairs, found]),
+                np.concatenate([labels, np.zeros(len(found), labels.dtype)]),  # no answer yet
+                (judged, labels[some] == 1),
+                measure,
+                rng,
+            )
+            found = np.concatenate([found, more])
         if len(found) < n:
             raise ValueError(f"n must be at most {len(found)}, the pairs not judged yet, got {n}")
         return found

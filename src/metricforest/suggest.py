@@ -1,12 +1,16 @@
 """Which pairs to judge next.
 
-What was measured (benchmarks/questions.py, docs/understanding.md) decided the design. A forest learns
-most from a fair mix of answers; where "same" is rare, hardly anything from pairs that are near anyway.
-Random pairs give a fair mix where there are two or three classes, and there nothing that was tried beat
-them. Where there are many, they nearly always answer "different". Pairs on which trees disagree most are
-often outliers, and taught it less than random pairs did.
+What was measured (benchmarks/questions.py, docs/understanding.md) decided the design: a forest learns most
+from many pairs with a fair mix of answers. Pairs on which trees disagree most are often outliers, and
+taught it less than random pairs did.
 
-So: while the judgements there are hold a fair share of "same", pairs of random rows are drawn. Otherwise
+`linked`, for forests that learn from implied pairs too: every answer about two groups of rows known to be the
+same is an answer about all pairs between them. So the questions are, first, how large groups stand to
+each other; then, of which group new random rows are: of the nearest one, or of any, whichever keeps the
+answers mixed. Where "same" is rare the new rows are those, of four each, that lie nearest to a group.
+
+`mixed`, for forests that do not, and where `linked` finds no more: while the judgements there are hold a
+fair share of "same", pairs of random rows are drawn. Otherwise
 the chance of "same" of each is estimated from its distance, by a logistic curve over the judged pairs.
 Where "same" is rare, the nearest pairs are left out, those that hold a quarter of all "same" that are
 expected. Some of the others are drawn in proportion to the chance of "same", which draws fairly among all
@@ -22,20 +26,72 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
+from .constraints import groups_of
 from .suspect import distance_curve
 
 POOL = 400  # rows whose pairs are looked at; more where more pairs are wanted
 LARGEST_POOL = 2_000
 LEAST_SAME, MOST_SAME = 0.35, 0.65  # a fair share of "same" among all judgements
 NEAR = 0.25  # near pairs that are left out where it is rare: those with this share of all "same"
+HEADS, HEARD = 50, 8  # groups that new rows are held against, and members of each that are measured
+LOOKED_AT = 4  # new rows per question where "same" is rare
 
 Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def suggest(
+def linked(
+    n: int,
+    n_rows: int,
+    pairs: np.ndarray,
+    labels: np.ndarray,
+    measure: Measure,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Up to n pairs of rows whose answers imply many others; none that is judged or implied already."""
+    judged = np.unique(pairs)
+    group = groups_of(n_rows, pairs, labels)
+    size = np.bincount(group[judged], minlength=n_rows)
+    by_size = np.argsort(-size, kind="stable")[: np.count_nonzero(size)]
+    members = {g: judged[group[judged] == g] for g in by_size[:HEADS]}
+    heads = list(members)
+    apart = {frozenset(ends) for ends in group[pairs[labels == -1]].tolist()}
+    chosen: list[list[int]] = []
+
+    open_ = [
+        (size[a] * size[b] * rng.uniform(1.0, 2.0), a, b)
+        for place, a in enumerate(heads)
+        for b in heads[:place]
+        if size[a] * size[b] >= 4 and frozenset((a, b)) not in apart
+    ]
+    asked: set[int] = set()
+    for _, a, b in sorted(open_, reverse=True):
+        if len(chosen) < n // 2 and not asked & {a, b}:  # one answer may settle the next question
+            asked |= {a, b}
+            chosen.append([rng.choice(members[a]), rng.choice(members[b])])
+
+    heads = [g for place, g in enumerate(heads) if size[g] >= 2 or place < 2]
+    new = np.setdiff1d(np.arange(n_rows), judged)
+    share = np.mean(labels == 1) if len(labels) else 0.0
+    rare = share < LEAST_SAME
+    if heads and len(new):
+        width = LOOKED_AT if rare else 1
+        new = rng.permutation(new)[: width * (n - len(chosen))]
+        new = new[: len(new) // width * width] if len(new) >= width else new[:0]
+        heard = [rng.permutation(members[g])[:HEARD] for g in heads]
+        far = np.add.reduceat(
+            measure(new, np.concatenate(heard)), np.cumsum([0, *map(len, heard)])[:-1], axis=1
+        ) / [len(rows) for rows in heard]
+        weight = size[heads] / size[heads].sum()
+        for low in range(0, len(new), width):
+            row = low + int(far[low : low + width].min(axis=1).argmin())
+            near = rare or (share <= MOST_SAME and rng.uniform() < 0.5)
+            head = int(far[row].argmin()) if near else rng.choice(len(heads), p=weight)
+            chosen.append([new[row], rng.choice(members[heads[head]])])
+    return np.sort(np.array(chosen, np.int64).reshape(-1, 2), axis=1)
+
+
+def mixed(
     n: int,
     n_rows: int,
     pairs: np.ndarray,
@@ -100,10 +156,7 @@ def is_among(asked: np.ndarray, pairs: np.ndarray, n_rows: int) -> np.ndarray:
 
 def settled(asked: np.ndarray, n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Which pairs follow from judgements: a chain of "same" joins them, or all but one link of it."""
-    must, cannot = pairs[labels == 1], pairs[labels == -1]
-    links = sp.coo_matrix((np.ones(len(must)), tuple(must.T)), (n_rows, n_rows))
-    _, group = connected_components(links, directed=False)
-    group = group.astype(np.int64)
+    group, cannot = groups_of(n_rows, pairs, labels), pairs[labels == -1]
     return (group[asked[:, 0]] == group[asked[:, 1]]) | is_among(
         np.sort(group[asked], axis=1), group[cannot].reshape(-1, 2), n_rows
     )
