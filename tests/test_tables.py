@@ -21,9 +21,11 @@ from metricforest import (
     HierarchyForest,
     TableMetric,
     TablePreparation,
+    cli,
     columns,
     judgements,
     rivals,
+    tables,
 )
 from metricforest.columns import as_text, kind_of, parse
 from metricforest.judgements import read_judgements
@@ -430,7 +432,9 @@ def test_the_golden_file_still_loads():
     expected = json.loads((DATA / "table_metric_v1.json").read_text("utf-8"))
     metric = metricforest.load(DATA / "table_metric_v1.mf")
     frame = pd.DataFrame(expected["rows"])
-    assert {k: v for k, v in metric.get_params().items() if k != "metric"} == expected["params"]
+    params = {k: v for k, v in metric.get_params().items() if k != "metric"}
+    younger = {"metric__implied_pairs": False}  # than the file: as if nobody had asked for it
+    assert params == expected["params"] | younger
     assert metric.ids_.tolist() == expected["ids"]
     assert metric.threshold_ == expected["threshold"]
     names = metric.preparation_.get_feature_names_out().tolist()
@@ -620,6 +624,10 @@ def test_explanations_speak_of_the_table(learned):
     with pytest.raises(ValueError, match="one of the tables has 2"):
         metric.explain_pair(frame[:2], "p005")
     other = TableMetric(rivals.Euclidean(), id="sku", cv=0).fit(frame)
+    with pytest.raises(TypeError, match="a Euclidean cannot say what to judge next"):
+        other.suggest_pairs(3)
+    with pytest.raises(TypeError, match="a Euclidean cannot doubt judgements"):
+        other.suspect_pairs(3)
     with pytest.raises(TypeError, match="a Euclidean cannot explain its distances"):
         other.explain_pair("p003", "p005")
 
@@ -679,3 +687,26 @@ def test_matches_of_the_rows_of_fit_in_another_table(learned):
     found = metric.match(B=frame[:20], threshold=0.5)
     assert set(np.asarray(found["b"])) <= set(metric.ids_[:20])
     assert set(np.asarray(found["a"])) <= set(metric.ids_)
+
+
+def test_questions_and_doubts_come_with_ids(learned):
+    metric, *_ = learned
+    asked = metric.suggest_pairs(6, random_state=3)
+    plain = metric.metric_.suggest_pairs(6, random_state=3)
+    assert asked["a"].tolist() == metric.ids_[plain[:, 0]].tolist()
+    assert asked["b"].tolist() == metric.ids_[plain[:, 1]].tolist()
+    near = [metric.explain_pair(a, b).distance for a, b in zip(asked["a"], asked["b"], strict=True)]
+    np.testing.assert_allclose(asked["distance"], near, rtol=1e-6)
+    doubted = metric.suspect_pairs(4)
+    plain = metric.metric_.suspect_pairs(4)
+    assert doubted["a"].tolist() == metric.ids_[plain.pairs[:, 0]].tolist()
+    assert doubted["answer"].tolist() == [
+        "same" if s == 1 else "different" for s in plain.pair_labels
+    ]
+    assert (np.diff(doubted["suspicion"]) <= 0).all()
+
+
+def test_a_table_learns_with_an_alpha_for_pairs():
+    assert TableMetric()._new_metric().alpha == tables.ALPHA
+    (alpha,) = [option for option in cli.fit.params if option.name == "alpha"]
+    assert alpha.default == tables.ALPHA

@@ -289,8 +289,9 @@ def demo() -> None:
 @click.option(
     "--pairs",
     metavar="FILE",
+    multiple=True,
     help="Judged pairs: two ids and same or different (1 or 0, +1 or -1, true or false, match "
-    "or distinct).",
+    "or distinct). May be given several times.",
 )
 @click.option("--labels", metavar="COLUMN", help="Column with class labels; empty: unlabelled.")
 @click.option(
@@ -321,6 +322,11 @@ def demo() -> None:
     show_default=True,
     help="How sharply planes part rows. The paper's 0.5 tells same from different less well.",
 )
+@click.option(
+    "--implied",
+    is_flag=True,
+    help="Learn also from what the judgements imply (a is b, b is c). Not for noisy ones.",
+)
 @click.option("--category", metavar="COLUMN", multiple=True, help="Column of codes, not numbers.")
 @click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use.")
 @sep_option
@@ -328,7 +334,7 @@ def demo() -> None:
 @json_option
 def fit(
     table: str,
-    pairs: str | None,
+    pairs: tuple[str, ...],
     labels: str | None,
     id_: str | None,
     output: str,
@@ -338,6 +344,7 @@ def fit(
     folds: int,
     min_node_size: int,
     alpha: float,
+    implied: bool,
     category: tuple[str, ...],
     drop: tuple[str, ...],
     sep: str | None,
@@ -348,7 +355,7 @@ def fit(
     from . import files
     from .columns import as_table
 
-    if pairs is None and labels is None:
+    if not pairs and labels is None:
         raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
     if folds == 1:
         raise click.UsageError("--folds must be 0 or at least 2, got 1")
@@ -356,15 +363,15 @@ def fit(
         raise click.UsageError("--jobs must not be 0")
     files.check_writable(output)
     started = time.perf_counter()
-    judged = None if pairs is None else read_pairs(pairs)
+    judged = [read_pairs(path) for path in pairs]
     frame, n_rows = read_rows(table, judged, id_, max_rows, separator(sep), seed)
     for column in (id_, labels, *category, *drop):
         if column is not None and column not in frame.columns:
             known = ", ".join(map(str, frame.columns[:20]))
             raise click.ClickException(f"{table}: no column {column!r}; it has {known}")
-    if judged is not None:
-        judged = settle_header(judged, frame, id_)
-        check_ids(judged, frame, id_, table, str(pairs))
+    for i, path in enumerate(pairs):
+        judged[i] = settle_header(judged[i], frame, id_)
+        check_ids(judged[i], frame, id_, table, path)
 
     from .hierarchy import HierarchyForest
     from .tables import TableMetric
@@ -374,6 +381,7 @@ def fit(
             trees,
             min_node_size=min_node_size,
             alpha=alpha,
+            implied_pairs=implied,
             standardize=False,
             n_jobs=jobs,
             random_state=seed,
@@ -389,14 +397,14 @@ def fit(
     def progress(line: str) -> None:
         nonlocal told
         if not told and not as_json:
-            click.echo("\n".join(what_was_read(model, table, n_rows, pairs, labels)))
+            click.echo("\n".join(what_was_read(model, table, n_rows, " + ".join(pairs), labels)))
         told = True
         if sys.stderr.isatty():
             click.echo(line, err=True)
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="pairs left out")  # said in what was read
-        model.fit(as_table(frame), labels, pairs=judged, progress=progress)
+        model.fit(as_table(frame), labels, pairs=joined(judged), progress=progress)
     of_this_run = {"verbose": 0, "n_jobs": None}  # not of the model: its file shall not differ
     model.metric_.set_params(**of_this_run)
     model.set_params(**{f"metric__{name}": value for name, value in of_this_run.items()})
@@ -432,8 +440,18 @@ def read_pairs(path: str) -> Any:
     return frame
 
 
+def joined(judged: list[Any]) -> Any:
+    """The pairs of all files in one frame; None of none."""
+    from .files import pandas
+
+    if not judged:
+        return None
+    names = judged[0].columns
+    return pandas().concat([part.set_axis(names, axis=1) for part in judged], ignore_index=True)
+
+
 def read_rows(
-    path: str, judged: Any, id_: str | None, max_rows: int, sep: str | None, seed: int
+    path: str, judged: list[Any], id_: str | None, max_rows: int, sep: str | None, seed: int
 ) -> tuple[Any, int]:
     """(the rows to learn from, how many there are): judged ones, and a sample of the others."""
     import numpy as np
@@ -442,9 +460,9 @@ def read_rows(
     from .columns import id_text
 
     named: set[str] = set()
-    if judged is not None:
-        named = {id_text(v) for v in judged.iloc[:, :2].to_numpy().ravel()}
-        named |= {id_text(name) for name in judged.columns[:2]}
+    for part in judged:
+        named |= {id_text(v) for v in part.iloc[:, :2].to_numpy().ravel()}
+        named |= {id_text(name) for name in part.columns[:2]}
 
     def keep(frame: Any) -> Any:
         if id_ is None:
@@ -514,7 +532,7 @@ def check_ids(judged: Any, frame: Any, id_: str | None, table: str, pairs: str) 
 
 
 def what_was_read(
-    model: TableMetric, table: str, n_rows: int, pairs: str | None, labels: str | None
+    model: TableMetric, table: str, n_rows: int, pairs: str, labels: str | None
 ) -> list[str]:
     """The report before training."""
     preparation = model.preparation_
@@ -843,6 +861,68 @@ def cluster(
             say(f"estimated number of clusters: {n_clusters}; -n asks for another")
         labels = cl.cut(graph, n_clusters, 10, rng)
     write_result(output, format_, as_json, [pandas().DataFrame({"id": ids, "cluster": labels})])
+
+
+@main.command(
+    epilog=example(
+        "metricforest suggest shop.mf -n 20 -o questions.csv",
+        "metricforest fit products.csv --id sku --pairs judged.csv --pairs questions.csv -o shop.mf",
+    )
+)
+@click.argument("model")
+@click.option("-n", "n", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@click.option("--seed", type=click.IntRange(0), help="Other pairs. [default: that of the model]")
+@result_options
+@jobs_option
+def suggest(
+    model: str,
+    n: int,
+    seed: int | None,
+    output: str | None,
+    format_: str | None,
+    as_json: bool,
+    jobs: int,
+) -> None:
+    """Pairs of the model's table that are worth judging next.
+
+    Fill in the column answer and give the file to `fit` with another --pairs. Most is gained with
+    models that learn from what is implied (fit --implied).
+    """
+    from .files import pandas
+
+    metric: TableMetric = load_model(model, jobs)
+    with naming(model):
+        asked = metric.suggest_pairs(n, random_state=seed)
+    frame = pandas().DataFrame({"left": asked["a"], "right": asked["b"], "answer": ""})
+    write_result(output, format_, as_json, [frame])
+
+
+@main.command(
+    epilog=example(
+        "metricforest suspects shop.mf -n 10", "metricforest suspects shop.mf -o doubtful.csv"
+    )
+)
+@click.argument("model")
+@click.option("-n", "n", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--cv", type=click.IntRange(2), help="Ask forests that have not seen the pair: slow.")
+@result_options
+@jobs_option
+def suspects(
+    model: str,
+    n: int,
+    cv: int | None,
+    output: str | None,
+    format_: str | None,
+    as_json: bool,
+    jobs: int,
+) -> None:
+    """Judgements that the model disbelieves, the most doubtful first: look at these again."""
+    from .files import pandas
+
+    metric: TableMetric = load_model(model, jobs)
+    with naming(model):
+        doubted = metric.suspect_pairs(n, cv=cv)
+    write_result(output, format_, as_json, [pandas().DataFrame(doubted)])
 
 
 def two_rows(metric: TableMetric, ids: tuple[str, str], table: str | None, sep: str | None) -> Any:

@@ -365,10 +365,7 @@ class TableMetric(Metric):
             As that of the metric, with differences of numbers and dates in their own units and
             judged pairs by their ids.
         """
-        check_is_fitted(self)
-        inner: Any = self.metric_
-        if not hasattr(inner, "explain_pair"):
-            raise TypeError(f"a {type(inner).__name__} cannot explain its distances")
+        inner = self._able("explain_pair", "explain its distances")
         rows = [
             self.preparation_.transform(one_row(row))[0]
             if is_table(row)
@@ -384,6 +381,57 @@ class TableMetric(Metric):
             for near in answer.nearest_pairs
         ]
         return answer
+
+    def suggest_pairs(self, n: int = 10, *, random_state: int | None = None) -> Any:
+        """Pairs of rows of `fit` that are worth judging next.
+
+        Parameters
+        ----------
+        n : int, default=10
+        random_state : int, default=None
+            As in `HierarchyForest.suggest_pairs`.
+
+        Returns
+        -------
+        table : dict of columns
+            a and b (ids), distance, and probability where there is a calibration.
+        """
+        inner = self._able("suggest_pairs", "say what to judge next")
+        a, b = inner.suggest_pairs(n, random_state=random_state).T
+        distance = inner._pair_distance(self._rows[a], self._rows[b])
+        answer = {"a": self.ids_[a], "b": self.ids_[b], "distance": distance}
+        return self._with_probability(answer)
+
+    def suspect_pairs(self, n: int | None = None, *, cv: int | None = None) -> Any:
+        """Judged pairs that the metric disbelieves, the most suspect first.
+
+        Parameters
+        ----------
+        n : int, default=None
+        cv : int, default=None
+            As in `HierarchyForest.suspect_pairs`.
+
+        Returns
+        -------
+        table : dict of columns
+            a and b (ids), answer (same or different), suspicion, distance.
+        """
+        inner = self._able("suspect_pairs", "doubt judgements")
+        found = inner.suspect_pairs(n, cv=cv)
+        return {
+            "a": self.ids_[found.pairs[:, 0]],
+            "b": self.ids_[found.pairs[:, 1]],
+            "answer": np.where(found.pair_labels == 1, "same", "different"),
+            "suspicion": found.suspicion,
+            "distance": found.distance,
+        }
+
+    def _able(self, method: str, what: str) -> Any:
+        """The learned metric, which must have a method."""
+        check_is_fitted(self)
+        if not hasattr(self.metric_, method):
+            raise TypeError(f"a {type(self.metric_).__name__} cannot {what}")
+        return self.metric_
 
     # ----------------------------------------------------------------------------------- searching
 

@@ -23,7 +23,7 @@ SETTINGS = {
         {
             "n_estimators": (5, 10, 20, 50, 100, 200, 500),
             "cannot_link_fraction": (0.1, 0.25, 0.5, 1.0),
-            "alpha": (0.1, 0.25, 0.5, 1.0, 2.0),
+            "alpha": (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
             "hard": (False, True),
             "solver": ("lbfgs", "subgradient"),
             "min_node_size": (2, 5, 10, 30),
