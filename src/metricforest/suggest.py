@@ -82,11 +82,12 @@ def linked(
         far = np.add.reduceat(
             measure(new, np.concatenate(heard)), np.cumsum([0, *map(len, heard)])[:-1], axis=1
         ) / [len(rows) for rows in heard]
+        weight = size[heads] / size[heads].sum()
         for low in range(0, len(new), width):
             row = low + int(far[low : low + width].min(axis=1).argmin())
-            near = rare or (share <= 0.5 and rng.uniform() < 0.5)
-            among = members[heads[int(far[row].argmin())]] if near else judged
-            chosen.append([new[row], rng.choice(among)])
+            near = rare or (share <= MOST_SAME and rng.uniform() < 0.5)
+            head = int(far[row].argmin()) if near else rng.choice(len(heads), p=weight)
+            chosen.append([new[row], rng.choice(members[heads[head]])])
     return np.sort(np.array(chosen, np.int64).reshape(-1, 2), axis=1)
 
 
