@@ -17,6 +17,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -118,8 +119,8 @@ def main() -> None:
         # The first load compiles what is not compiled yet and brings the file into memory.
         steps += [(first_answer, (path,)), (first_answer, (path,)), (search, (path,))]
         for i, (step, given) in enumerate(steps):
-            with fresh.Pool(1) as process:
-                figures = process.apply(step, given)
+            with ProcessPoolExecutor(1, mp_context=fresh) as process:
+                figures = process.submit(step, *given).result()
             if step is first_answer and steps[i + 1][0] is first_answer:
                 continue
             for figure, measured, bar in figures:
