@@ -72,11 +72,11 @@ def first_answer(path: Path) -> list[Figure]:
     start = time.perf_counter()
     metric = metricforest.load(path)
     loaded = time.perf_counter() - start
-    metric.pair_distance(row, row + 1)
+    metric.kneighbors(row, K, n_candidates=CANDIDATES)
     answered = time.perf_counter() - start
     return [
         (
-            f"load of {path.stat().st_size / 2**30:.2f} GiB, memory-mapped, to the first distance",
+            f"load of {path.stat().st_size / 2**30:.2f} GiB, memory-mapped, to the first neighbours",
             f"{answered:.2f} s ({loaded:.2f} s of it the load)",
             "<= 2 s",
         )

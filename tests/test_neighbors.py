@@ -611,3 +611,31 @@ def test_bytes_of_an_index_are_as_documented(small_forest, small):
     assert index.order.nbytes + index.place.nbytes == 8 * 12 * len(small[0])
     lean = fresh(small_forest, keep_certainties=False)._searchable()
     assert index.nbytes - lean.nbytes == index.certain.nbytes
+
+
+def test_certainties_are_kept_once_they_are_worth_it(small_forest, small, tmp_path):
+    """A few queries do not wait for all rows to be projected; the answers do not show which way."""
+    X = small[0]
+    n, T = len(X), small_forest.forest_.n_trees
+    few = max(1, n // (3 * T) - 1)
+    metric = fresh(small_forest)
+    metric.save(tmp_path / "m.mf")
+    for asked in (metric, metricforest.load(tmp_path / "m.mf")):
+        lean = asked.kneighbors(X[:few], 4, n_candidates=1)
+        assert len(asked._index.certain) == 0
+        asked.add(X[:1])
+        asked.remove(asked.ids_[-1:])
+        assert len(asked._index.certain) == 0
+        for _ in range(3):
+            later = asked.kneighbors(X[:few], 4, n_candidates=1)
+            for got, want in zip(later, lean, strict=True):
+                np.testing.assert_array_equal(got, want)
+        while len(asked._index.certain) == 0:
+            later = asked.kneighbors(X[:few], 4, n_candidates=1)
+        for got, want in zip(later, lean, strict=True):
+            np.testing.assert_array_equal(got, want)
+        asked.set_params(alpha=2.0).kneighbors(X[:few], 4, n_candidates=1)
+        assert len(asked._index.certain) > 0  # it has long been worth it
+    at_once = fresh(small_forest)
+    at_once.kneighbors(None, 4)
+    assert len(at_once._index.certain) > 0

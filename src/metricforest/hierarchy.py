@@ -89,8 +89,9 @@ class HierarchyForest(TransformerMixin, Metric):
         scale: only turn this off for features whose scales are already comparable.
     keep_certainties : bool, default=True
         Have the index keep how certain every split is of every row, so that searching projects
-        nothing: 4 bytes per level, tree and row. Without, an index takes 8 bytes per tree and row,
-        and a search several times as long. Distances are the same to the bit.
+        nothing: 4 bytes per level, tree and row, from the search on that makes it worth while. Without,
+        an index takes 8 bytes per tree and row, and a search several times as long. Distances are the
+        same to the bit.
     warm_start : bool, default=False
         Keep the trees of the last `fit` on the same data and only grow the missing ones.
     n_jobs : int, default=None
@@ -527,7 +528,11 @@ class HierarchyForest(TransformerMixin, Metric):
             if n_candidates < 1:
                 raise ValueError(f"n_candidates must be at least 1, got {n_candidates}")
             n_candidates = int(n_candidates)
-        index = self._searchable()
+        n_queries = self._n_indexed() if queries is None else len(queries)
+        each = self._n_indexed()
+        if n_candidates is not None:
+            each = min(each, n_candidates * self.forest_.n_trees)
+        index = self._searchable(n_queries * each)
         return neighbors.nearest(
             self.forest_,
             index,
@@ -571,7 +576,8 @@ class HierarchyForest(TransformerMixin, Metric):
     def _within(
         self, queries: np.ndarray | None, radius: float, *, hard: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        index = self._searchable()
+        n_queries = self._n_indexed() if queries is None else len(queries)
+        index = self._searchable(n_queries * self._n_indexed())
         asked = neighbors.queries_of(self.forest_, index, queries)
         return neighbors.within(self.forest_, index, asked, radius, bool(hard), self._threads())
 
@@ -622,7 +628,7 @@ class HierarchyForest(TransformerMixin, Metric):
         ids : ndarray of shape (n,)
         """
         rows = self._check_rows(X)
-        index = self._searchable()
+        index = self._searchable(0)
         chosen = None
         if ids is not None:
             chosen = check_ids(ids)
@@ -646,7 +652,7 @@ class HierarchyForest(TransformerMixin, Metric):
         """
         check_is_fitted(self)
         chosen = check_ids(ids)
-        index = self._searchable()
+        index = self._searchable(0)
         unknown = ix.find(index, chosen) < 0
         if unknown.any():
             raise ValueError(
@@ -673,23 +679,31 @@ class HierarchyForest(TransformerMixin, Metric):
             return self._rows
         return neighbors.queries_of(self.forest_, self._index, None).rows
 
-    def _searchable(self) -> ix.Index:
-        """The index, made or brought up to date with `alpha` where necessary."""
-        alpha, keep, threads = float(self.alpha), bool(self.keep_certainties), self._threads()
-        if self._index is None:
-            self._index = ix.build(self.forest_, self._rows, alpha, keep, threads)
-        else:
-            self._index = ix.refresh(self.forest_, self._index, alpha, keep, threads)
+    def _searchable(self, n_measured: float = np.inf) -> ix.Index:
+        """The index, made or brought up to date with `alpha` where necessary.
+
+        Certainties cost as much as measuring every row once. They are kept from the search on that brings
+        the rows measured, `n_measured` of them now, to as many as there are: a few queries of a large
+        index, or of one just loaded, do not wait for them.
+        """
+        alpha, threads = float(self.alpha), self._threads()
+        index = self._index
+        if index is None:
+            index = ix.build(self.forest_, self._rows, alpha, False, threads)
+        self._n_measured += n_measured
+        kept = len(index.certain) > 0 and index.alpha[0] == alpha
+        keep = bool(self.keep_certainties) and (kept or self._n_measured >= self._n_indexed())
+        self._index = ix.refresh(self.forest_, index, alpha, keep, threads)
         return self._index
 
     def _keep(self, rows: np.ndarray) -> None:
         super()._keep(rows)
         self._index: ix.Index | None = None
+        self._n_measured = 0.0  # by searches since
 
     def _over(self, rows: np.ndarray) -> Self:
         other = super()._over(rows)
-        alpha, keep = float(self.alpha), bool(self.keep_certainties)
-        other._index = ix.over(self.forest_, rows, alpha, keep, self._threads())
+        other._index = ix.over(self.forest_, rows, float(self.alpha), False, self._threads())
         return other
 
     def _threads(self) -> int:
@@ -1032,7 +1046,7 @@ class HierarchyForest(TransformerMixin, Metric):
         if type(self._entropy) is not int or not 0 <= self._entropy < 1 << 31:
             raise ValueError(f"_entropy is {self._entropy!r}")
         self._rows.flags.writeable = False
-        self._index = None
+        self._index, self._n_measured = None, 0.0
         if packed is not None:
             if not isinstance(packed, dict):
                 raise ValueError(f"the index is a {type(packed).__name__}")
