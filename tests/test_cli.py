@@ -170,6 +170,26 @@ def test_questions_are_answered_and_learned_from(tmp_path):
     assert len(after.kind) == len(before.kind) + 12
 
 
+def test_several_files_of_pairs_keep_ids_and_names(tmp_path):
+    """Ids above 2^53 stay apart though the files hold them in other types; errors name their file."""
+    ids = 2**60 + np.arange(8)
+    pd.DataFrame({"id": ids, "x": np.arange(8.0) ** 2}).to_csv(tmp_path / "t.csv", index=False)
+    for name, dtype, low in (("a", np.int64, 0), ("b", np.uint64, 4)):
+        ends = ids[low : low + 4].astype(dtype)
+        frame = pd.DataFrame({"l": ends[:-1], "r": ends[1:], "same": ["same", "no", "same"]})
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    told = [tmp_path / "t.csv", "--id", "id", "--folds", 0, "-o", tmp_path / "m.mf"]
+    files_ = ["--pairs", tmp_path / "a.parquet", "--pairs", tmp_path / "b.parquet"]
+    said = fit(*told, *files_).stdout
+    assert "6 judgements; used are 4 same, 2 different" in said
+    assert "merged" not in said
+    (tmp_path / "odd.csv").write_text(f"l,r,same\n{ids[0]},{ids[5]},perhaps\n")
+    result = run("fit", *told, *files_, "--pairs", tmp_path / "odd.csv")
+    assert result.exit_code == 2
+    assert "odd.csv: " in result.stderr
+    assert "perhaps" in result.stderr
+
+
 def test_suspects_are_judged_pairs(shop):
     found = table_of(good("suspects", shop, "-n", 5))
     assert found.columns.tolist() == ["a", "b", "answer", "suspicion", "distance"]

@@ -1,5 +1,7 @@
 """Constraints: checking, drawing from labels, one table."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -330,7 +332,11 @@ def test_implied_pairs_are_bounded_seeded_and_leave_what_was_judged():
     labels = np.append(np.ones(len(chain), int), [-1, -1])  # 3 and 5 differ though joined by chains
     triplets = np.array([[0, 1, 2]])
     table = cn.gather(n, pairs, labels, triplets)
-    one, again, other = (cn.with_implied(table, n, seed) for seed in (0, 0, 1))
+    with pytest.warns(UserWarning, match="1 pairs are judged cannot-link though other judgements"):
+        one = cn.with_implied(table, n, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again, other = (cn.with_implied(table, n, seed) for seed in (0, 1))
     assert (one.members == again.members).all()
     assert not np.array_equal(one.members, other.members)
     cn.check_table(one, n)
@@ -340,7 +346,7 @@ def test_implied_pairs_are_bounded_seeded_and_leave_what_was_judged():
     assert ((found == 1) == inside).all()
     for label in (1, -1):
         extra = (found == label).sum() - (labels == label).sum()
-        assert 0.95 * cn.IMPLIED * n < extra <= 1.05 * cn.IMPLIED * n
+        assert 0.95 * cn.IMPLIED * n < extra <= cn.IMPLIED * n
     assert len(np.unique(more, axis=0)) == len(more)
     assert (one.triplets() == triplets).all()
 

@@ -557,7 +557,6 @@ UNCHECKED = (
     "warm_start",
     "standardize",
     "keep_certainties",
-    "implied_pairs",
 )
 WRONG = [None, True, -1, 1.5, "", "x", [], [1], {}, {"a": 1}, {"array": 0}, 2**63, -(2**63)]
 

@@ -153,19 +153,74 @@ def metric_of(metric):
     return lambda a, b: metric._pairwise_distance(metric._rows[a], metric._rows[b])
 
 
-def test_large_groups_are_held_against_each_other_first():
+@pytest.mark.parametrize("seed", range(5))
+def test_large_groups_are_held_against_each_other_first(seed):
     rows = np.arange(12)
     chains = [np.column_stack([part[:-1], part[1:]]) for part in (rows[:5], rows[5:9], rows[9:])]
     pairs = np.concatenate(chains)
     metric, *_ = fitted(n=60)
-    answers = np.ones(len(pairs), int)
-    rng = np.random.default_rng(0)
+    differ = np.arange(12, 24).reshape(6, 2)  # as many answers of the other kind, elsewhere
+    pairs, answers = np.vstack([pairs, differ]), np.append(np.ones(len(pairs), int), [-1] * 6)
+    rng = np.random.default_rng(seed)
     (question,) = suggest.linked(2, 60, pairs, answers, metric_of(metric), rng)[:1]
     assert question[0] < 5 <= question[1] < 9
-    # 20 pairs follow from the answer: then the third group is held against one of the others
+    # 20 pairs follow from the answer: then the third group is held against the largest
     pairs, answers = np.vstack([pairs, question]), np.append(answers, -1)
     (question,) = suggest.linked(2, 60, pairs, answers, metric_of(metric), rng)[:1]
-    assert question[0] < 9 <= question[1] < 12
+    assert question[0] < 5
+    assert 9 <= question[1] < 12
+
+
+def test_rows_judged_both_ways_join_no_groups():
+    pairs = np.array([[0, 1], [1, 2], [3, 4], [2, 3], [2, 3]])
+    labels = np.array([1, 1, 1, 1, -1])
+    assert len(set(cn.groups_of(6, pairs, labels)[:5])) == 2
+    assert len(set(cn.groups_of(6, pairs[:4], labels[:4])[:5])) == 1
+    with pytest.warns(UserWarning, match="judged both"):
+        table = cn.gather(6, pairs, labels)
+    everything, found = cn.with_implied(table, 6, 0).pairs()
+    between = (everything[:, 0] < 3) & (everything[:, 1] >= 3)
+    assert (found[between] == 1).sum() == 1  # as judged; that the groups differ is implied
+    assert (found[between] == -1).sum() == 6
+
+
+def test_answers_stay_mixed_where_same_is_the_rule():
+    rng = np.random.default_rng(0)
+    classes = (np.arange(300) % 10 == 0).astype(int)
+    X = rng.normal(size=(300, 4)) + 3 * classes[:, None]
+    judged = np.sort([rng.choice(300, 2, replace=False) for _ in range(40)], axis=1)
+    same = np.where(classes[judged[:, 0]] == classes[judged[:, 1]], 1, -1)
+    metric = HierarchyForest(20, alpha=4.0, implied_pairs=True, random_state=0)
+    pairs = metric.fit(X, pairs=judged, pair_labels=same).suggest_pairs(40)
+    answers = classes[pairs[:, 0]] == classes[pairs[:, 1]]
+    assert answers.mean() < (same == 1).mean() - 0.1
+
+
+def test_unanswered_questions_are_no_answers():
+    """Where rows run out, the rest of a batch keeps the mix of the answers, not of the questions."""
+    metric, classes, *_ = fitted(0, 40, 30, implied_pairs=True)
+    pairs = metric.suggest_pairs(120)
+    share = (classes[pairs[:, 0]] == classes[pairs[:, 1]]).mean()
+    plain, *_ = fitted(0, 40, 30)
+    others = plain.suggest_pairs(120)
+    expected = (classes[others[:, 0]] == classes[others[:, 1]]).mean()
+    assert abs(share - expected) < 0.2
+    assert len(as_set(pairs)) == 120
+
+
+def test_implied_pairs_same_bits_and_files(tmp_path):
+    metric, *_ = fitted(implied_pairs=True)
+    threads, *_ = fitted(implied_pairs=True, n_jobs=4)
+    assert all((a == b).all() for a, b in zip(metric.forest_, threads.forest_, strict=True))
+    expected = metric.suggest_pairs(12)
+    assert (threads.suggest_pairs(12) == expected).all()
+    metric.save(tmp_path / "m.mf")
+    assert (metricforest.load(tmp_path / "m.mf").suggest_pairs(12) == expected).all()
+    X, _, pairs, labels = three_clusters(0, 60, 60)
+    more = HierarchyForest(5, implied_pairs=True, warm_start=True, random_state=0)
+    more.fit(X, pairs=pairs, pair_labels=labels)
+    more.set_params(n_estimators=8).fit(X, pairs=pairs, pair_labels=labels)
+    assert all((a == b).all() for a, b in zip(metric.forest_, more.forest_, strict=True))
 
 
 def test_linked_answers_imply_more_than_random_ones():
@@ -185,5 +240,5 @@ def test_linked_answers_imply_more_than_random_ones():
         assert (metric.constraints_.kind == MUST).sum() == (same == 1).sum()  # judged ones only
         implied[kind] = cn.with_implied(metric.constraints_, 300, 0)
     linked, random = (len(implied[kind].kind) for kind in ("linked", "random"))
-    assert linked > 5 * random
-    assert 0.2 < (implied["linked"].kind == MUST).mean() < 0.8
+    assert linked > 3 * random
+    assert 0.1 < (implied["linked"].kind == MUST).mean() < 0.9

@@ -353,7 +353,8 @@ def fit(
 ) -> None:
     """Learn a distance from TABLE (.csv, .tsv, .parquet, .npy, .npz) and judged pairs."""
     from . import files
-    from .columns import as_table
+    from .columns import as_table, values_of
+    from .judgements import read_answer
 
     if not pairs and labels is None:
         raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
@@ -372,6 +373,9 @@ def fit(
     for i, path in enumerate(pairs):
         judged[i] = settle_header(judged[i], frame, id_)
         check_ids(judged[i], frame, id_, table, path)
+        with naming(path):
+            for row, answer in enumerate(values_of(judged[i].iloc[:, 2]).tolist()):
+                read_answer(answer, row)
 
     from .hierarchy import HierarchyForest
     from .tables import TableMetric
@@ -447,7 +451,8 @@ def joined(judged: list[Any]) -> Any:
     if not judged:
         return None
     names = judged[0].columns
-    return pandas().concat([part.set_axis(names, axis=1) for part in judged], ignore_index=True)
+    parts = [part.set_axis(names, axis=1).astype(object) for part in judged]  # ids stay as they are
+    return pandas().concat(parts, ignore_index=True)
 
 
 def read_rows(

@@ -295,10 +295,20 @@ def collect(
 
 
 def groups_of(n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """A number for every row, shared by rows that a chain of must-links joins."""
+    """A number for every row, shared by rows that a chain of must-links joins.
+
+    Must-links that are judged different as well join nothing.
+    """
     must = pairs[labels == 1]
+    doubted = np.isin(pair_keys(must, n_rows), pair_keys(pairs[labels == -1], n_rows))
+    must = must[~doubted]
     links = sp.coo_matrix((np.ones(len(must)), tuple(must.T)), (n_rows, n_rows))
     return connected_components(links, directed=False)[1].astype(np.int64)
+
+
+def pair_keys(pairs: np.ndarray, n_rows: int) -> np.ndarray:
+    """A number for every pair, whichever way round it stands."""
+    return np.sort(np.asarray(pairs, np.int64), axis=1) @ np.array([n_rows, 1])
 
 
 def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
@@ -306,7 +316,7 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
 
     A group are rows that must-links join; two groups differ where any cannot-link says so. Of each
     kind at most IMPLIED per judged row, all equally likely. Rows judged to differ though must-links
-    join them stay as they were judged.
+    join them stay as they were judged, with a warning.
     """
     pairs, labels = table.pairs()
     if len(pairs) == 0:
@@ -318,10 +328,18 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
     size = np.bincount(group)
     first = np.cumsum(size) - size
     apart = np.sort(group[ends[labels == -1]], axis=1)
-    apart = np.unique(apart[apart[:, 0] != apart[:, 1]], axis=0)
+    torn = apart[:, 0] == apart[:, 1]
+    if torn.any():
+        warnings.warn(
+            f"{torn.sum()} pairs are judged cannot-link though other judgements imply that they are the "
+            "same; both stay, and what is implied may be wrong",
+            UserWarning,
+            stacklevel=3,
+        )
+    apart = np.unique(apart[~torn], axis=0)
     within = np.repeat(np.arange(len(size))[:, None], 2, axis=1)
     rng = np.random.default_rng(np.random.SeedSequence((seed, 0, 2)))
-    known = np.sort(pairs, axis=1) @ (n_rows, 1)
+    known = pair_keys(pairs, n_rows)
     members, kinds = [table.members], [table.kind]
     for blocks, kind in ((within, MUST), (apart, CANNOT)):
         # The pairs of a block are numbered row by row; where it is a group with itself, each comes
@@ -337,7 +355,7 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
         found = np.column_stack([first[a] + inside // size[b], first[b] + inside % size[b]])
         found = np.sort(judged[order[found]], axis=1).astype(np.int64)
         found = np.unique(found[found[:, 0] != found[:, 1]], axis=0)
-        found = found[~np.isin(found @ (n_rows, 1), known)]
+        found = found[~np.isin(pair_keys(found, n_rows), known)]
         members.append(np.column_stack([found, np.full(len(found), -1)]).astype(np.int32))
         kinds.append(np.full(len(found), kind, np.int8))
     kind = np.concatenate(kinds)

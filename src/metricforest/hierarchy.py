@@ -289,6 +289,8 @@ class HierarchyForest(TransformerMixin, Metric):
         if self.reg_lambda < 1e-8:
             raise ValueError(f"reg_lambda must be at least 1e-8, got {self.reg_lambda}")
         check_choice(self, "solver", SOLVERS)
+        if not isinstance(self.implied_pairs, (bool, np.bool_)):
+            raise TypeError(f"implied_pairs must be True or False, got {self.implied_pairs!r}")
         if self.n_constraints != "auto":
             check_whole(self, "n_constraints", 0)
         share = self.max_features
@@ -942,11 +944,12 @@ class HierarchyForest(TransformerMixin, Metric):
             more = suggest.mixed(
                 int(n) - len(found),
                 len(rows),
-                np.concatenate([pairs, found]),
-                np.concatenate([labels, np.zeros(len(found), labels.dtype)]),  # no answer yet
+                pairs,
+                labels,
                 (judged, labels[some] == 1),
                 measure,
                 rng,
+                found,
             )
             found = np.concatenate([found, more])
         if len(found) < n:

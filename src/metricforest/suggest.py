@@ -6,8 +6,9 @@ taught it less than random pairs did.
 
 `linked`, for forests that learn from implied pairs too: every answer about two groups of rows known to be the
 same is an answer about all pairs between them. So the questions are, first, how large groups stand to
-each other; then, of which group new random rows are: of the nearest one, or of any, whichever keeps the
-answers mixed. Where "same" is rare the new rows are those, of four each, that lie nearest to a group.
+each other; then, of which group new random rows are: of the nearest one where "same" is rare (and the new
+rows are those, of four each, that lie nearest to a group), in between of the nearest or of any. Where "same"
+is the rule, new rows are held against the farthest group, of one row or more, and that is all.
 
 `mixed`, for forests that do not, and where `linked` finds no more: while the judgements there are hold a
 fair share of "same", pairs of random rows are drawn. Otherwise
@@ -27,7 +28,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .constraints import groups_of
+from .constraints import groups_of, pair_keys
 from .suspect import distance_curve
 
 POOL = 400  # rows whose pairs are looked at; more where more pairs are wanted
@@ -52,17 +53,19 @@ def linked(
     judged = np.unique(pairs)
     group = groups_of(n_rows, pairs, labels)
     size = np.bincount(group[judged], minlength=n_rows)
-    by_size = np.argsort(-size, kind="stable")[: np.count_nonzero(size)]
+    by_size = np.lexsort((rng.permutation(n_rows), -size))[: np.count_nonzero(size)]
     members = {g: judged[group[judged] == g] for g in by_size[:HEADS]}
     heads = list(members)
     apart = {frozenset(ends) for ends in group[pairs[labels == -1]].tolist()}
     chosen: list[list[int]] = []
 
+    share = np.mean(labels == 1) if len(labels) else 0.0
+    rare, usual = share < LEAST_SAME, share > MOST_SAME
     open_ = [
-        (size[a] * size[b] * rng.uniform(1.0, 2.0), a, b)
+        (size[a] * size[b], a, b)
         for place, a in enumerate(heads)
         for b in heads[:place]
-        if size[a] * size[b] >= 4 and frozenset((a, b)) not in apart
+        if size[a] * size[b] >= 4 and frozenset((a, b)) not in apart and not usual
     ]
     asked: set[int] = set()
     for _, a, b in sorted(open_, reverse=True):
@@ -70,14 +73,13 @@ def linked(
             asked |= {a, b}
             chosen.append([rng.choice(members[a]), rng.choice(members[b])])
 
-    heads = [g for place, g in enumerate(heads) if size[g] >= 2 or place < 2]
-    new = np.setdiff1d(np.arange(n_rows), judged)
-    share = np.mean(labels == 1) if len(labels) else 0.0
-    rare = share < LEAST_SAME
-    if heads and len(new):
-        width = LOOKED_AT if rare else 1
-        new = rng.permutation(new)[: width * (n - len(chosen))]
-        new = new[: len(new) // width * width] if len(new) >= width else new[:0]
+    grown = [g for g in heads if size[g] >= 2]
+    heads = grown if len(grown) >= 2 and not usual else heads
+    new = rng.permutation(np.setdiff1d(np.arange(n_rows), judged))
+    wanted = min(n - len(chosen), len(new))
+    if heads and wanted:
+        width = min(LOOKED_AT, len(new) // wanted) if rare else 1
+        new = new[: width * wanted]
         heard = [rng.permutation(members[g])[:HEARD] for g in heads]
         far = np.add.reduceat(
             measure(new, np.concatenate(heard)), np.cumsum([0, *map(len, heard)])[:-1], axis=1
@@ -85,8 +87,12 @@ def linked(
         weight = size[heads] / size[heads].sum()
         for low in range(0, len(new), width):
             row = low + int(far[low : low + width].min(axis=1).argmin())
-            near = rare or (share <= MOST_SAME and rng.uniform() < 0.5)
-            head = int(far[row].argmin()) if near else rng.choice(len(heads), p=weight)
+            if usual:
+                head = int(far[row].argmax())
+            elif rare or rng.uniform() < 0.5:
+                head = int(far[row].argmin())
+            else:
+                head = rng.choice(len(heads), p=weight)
             chosen.append([new[row], rng.choice(members[heads[head]])])
     return np.sort(np.array(chosen, np.int64).reshape(-1, 2), axis=1)
 
@@ -99,13 +105,16 @@ def mixed(
     judged: tuple[np.ndarray, np.ndarray],
     measure: Measure,
     rng: np.random.Generator,
+    other: np.ndarray,
 ) -> np.ndarray:
-    """n pairs of rows (n, 2), distinct and not among `pairs`; fewer where there are no more.
+    """n pairs of rows (n, 2), distinct and not among `pairs` or `other`; fewer where there are no more.
 
     `measure(a, b)` gives the distances of all rows a to all rows b; `judged` are the distances of
     some judged pairs, and whether they are the same.
     """
-    room = int(2 * np.sqrt(len(pairs) + n)) + 2  # for n pairs even if all judged ones are here
+    room = (
+        int(2 * np.sqrt(len(pairs) + len(other) + n)) + 2
+    )  # for n pairs even if all those are here
     size = min(n_rows, LARGEST_POOL, max(POOL, room, 4 * n))
     rows = np.sort(rng.permutation(n_rows)[:size])
     first, second = np.triu_indices(size, 1)
@@ -123,7 +132,8 @@ def mixed(
     bounds = LEAST_SAME * total - n_must, MOST_SAME * total - n_must
     n_same = number_of_draws(same[late % 2 == 0], n, *bounds)
     ticket = -np.log(-np.log(rng.uniform(1e-300, 1.0, len(asked))))  # Gumbel: see `drawn`
-    used, taken = np.zeros(n_rows, np.int64), is_among(asked, pairs, n_rows)
+    used = np.zeros(n_rows, np.int64)
+    taken = is_among(asked, np.concatenate([pairs, other]), n_rows)
     chosen = drawn(asked, np.log(same) + ticket, late, n_same, used, taken)
     chosen += drawn(asked, np.log1p(-same) + ticket, late, n - len(chosen), used, taken)
     return asked[rng.permutation(np.array(chosen, np.int64))]
@@ -150,8 +160,7 @@ def number_of_draws(same: np.ndarray, n: int, least: float, most: float) -> int:
 
 def is_among(asked: np.ndarray, pairs: np.ndarray, n_rows: int) -> np.ndarray:
     """Which of the pairs, ends ascending, are among others."""
-    ends = np.sort(np.asarray(pairs, np.int64), axis=1)
-    return np.isin(asked[:, 0] * n_rows + asked[:, 1], ends[:, 0] * n_rows + ends[:, 1])
+    return np.isin(pair_keys(asked, n_rows), pair_keys(pairs, n_rows))
 
 
 def settled(asked: np.ndarray, n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
