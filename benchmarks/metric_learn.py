@@ -155,7 +155,7 @@ def run_peer(python: Path, name: str, task: Task) -> tuple[np.ndarray, float]:
         np.savez(source, **task._asdict())
         env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         env.pop("PYTHONPATH", None)
-        subprocess.run([python, "-c", PEER, name, source, target], check=True, env=env)
+        subprocess.run([python, "-P", "-c", PEER, name, source, target], check=True, env=env)
         with np.load(target) as answer:
             return answer["components"], float(answer["seconds"])
 
