@@ -708,5 +708,5 @@ def test_questions_and_doubts_come_with_ids(learned):
 
 def test_a_table_learns_with_an_alpha_for_pairs():
     assert TableMetric()._new_metric().alpha == tables.ALPHA
-    (alpha,) = [option for option in cli.fit.params if option.name == "alpha"]
+    (alpha,) = [option for option in cli.learning.fit.params if option.name == "alpha"]
     assert alpha.default == tables.ALPHA

@@ -1,0 +1,5 @@
+"""`python -m metricforest.cli`."""
+
+from . import main
+
+main()
