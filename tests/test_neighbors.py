@@ -637,5 +637,8 @@ def test_certainties_are_kept_once_they_are_worth_it(small_forest, small, tmp_pa
         asked.set_params(alpha=2.0).kneighbors(X[:few], 4, n_candidates=1)
         assert len(asked._index.certain) > 0  # it has long been worth it
     at_once = fresh(small_forest)
+    at_once.kneighbors(None, 4, hard=True)  # needs none
+    at_once.radius_neighbors(X, 0.1, hard=True)
+    assert len(at_once._index.certain) == 0
     at_once.kneighbors(None, 4)
     assert len(at_once._index.certain) > 0

@@ -323,7 +323,7 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
         return table
     judged, ends = np.unique(pairs, return_inverse=True)
     ends = ends.reshape(-1, 2)
-    _, group = np.unique(groups_of(len(judged), ends, labels), return_inverse=True)
+    group = groups_of(len(judged), ends, labels)
     order = np.argsort(group, kind="stable")  # rows group by group
     size = np.bincount(group)
     first = np.cumsum(size) - size
@@ -345,13 +345,14 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
         # The pairs of a block are numbered row by row; where it is a group with itself, each comes
         # twice and every row once with itself.
         room = size[blocks[:, 0]] * size[blocks[:, 1]]
+        end = np.cumsum(room)
         total = int(room.sum())
         n = IMPLIED * len(judged)
         n = total if total <= (2 * n if kind == MUST else n) else n
         at = np.sort(rng.choice(total, n, replace=False, shuffle=False)) if n else np.empty(0, int)
-        block = np.searchsorted(np.cumsum(room), at, side="right")
+        block = np.searchsorted(end, at, side="right")
         a, b = blocks[block].T
-        inside = at - (np.cumsum(room) - room)[block]
+        inside = at - (end - room)[block]
         found = np.column_stack([first[a] + inside // size[b], first[b] + inside % size[b]])
         found = np.sort(judged[order[found]], axis=1).astype(np.int64)
         found = np.unique(found[found[:, 0] != found[:, 1]], axis=0)

@@ -530,11 +530,10 @@ class HierarchyForest(TransformerMixin, Metric):
             if n_candidates < 1:
                 raise ValueError(f"n_candidates must be at least 1, got {n_candidates}")
             n_candidates = int(n_candidates)
-        n_queries = self._n_indexed() if queries is None else len(queries)
         each = self._n_indexed()
         if n_candidates is not None:
             each = min(each, n_candidates * self.forest_.n_trees)
-        index = self._searchable(n_queries * each)
+        index = self._searchable(self._n_certainties(queries, each, hard))
         return neighbors.nearest(
             self.forest_,
             index,
@@ -578,8 +577,7 @@ class HierarchyForest(TransformerMixin, Metric):
     def _within(
         self, queries: np.ndarray | None, radius: float, *, hard: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        n_queries = self._n_indexed() if queries is None else len(queries)
-        index = self._searchable(n_queries * self._n_indexed())
+        index = self._searchable(self._n_certainties(queries, self._n_indexed(), hard))
         asked = neighbors.queries_of(self.forest_, index, queries)
         return neighbors.within(self.forest_, index, asked, radius, bool(hard), self._threads())
 
@@ -680,6 +678,10 @@ class HierarchyForest(TransformerMixin, Metric):
         if self._index is None:
             return self._rows
         return neighbors.queries_of(self.forest_, self._index, None).rows
+
+    def _n_certainties(self, queries: np.ndarray | None, each: int, hard: bool) -> int:
+        """Rows whose certainties a search needs that measures `each` for every query."""
+        return 0 if hard else each * (self._n_indexed() if queries is None else len(queries))
 
     def _searchable(self, n_measured: float = np.inf) -> ix.Index:
         """The index, made or brought up to date with `alpha` where necessary.

@@ -25,6 +25,7 @@ judgements imply come last.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 
@@ -61,14 +62,13 @@ def linked(
 
     share = np.mean(labels == 1) if len(labels) else 0.0
     rare, usual = share < LEAST_SAME, share > MOST_SAME
-    open_ = [
+    unsettled = [
         (size[a] * size[b], a, b)
-        for place, a in enumerate(heads)
-        for b in heads[:place]
-        if size[a] * size[b] >= 4 and frozenset((a, b)) not in apart and not usual
+        for a, b in combinations(heads[::-1], 2)
+        if size[a] * size[b] >= 4 and frozenset((a, b)) not in apart
     ]
     asked: set[int] = set()
-    for _, a, b in sorted(open_, reverse=True):
+    for _, a, b in sorted(unsettled, reverse=True) if not usual else ():
         if len(chosen) < n // 2 and not asked & {a, b}:  # one answer may settle the next question
             asked |= {a, b}
             chosen.append([rng.choice(members[a]), rng.choice(members[b])])
@@ -112,9 +112,8 @@ def mixed(
     `measure(a, b)` gives the distances of all rows a to all rows b; `judged` are the distances of
     some judged pairs, and whether they are the same.
     """
-    room = (
-        int(2 * np.sqrt(len(pairs) + len(other) + n)) + 2
-    )  # for n pairs even if all those are here
+    n_taken = len(pairs) + len(other)
+    room = int(2 * np.sqrt(n_taken + n)) + 2  # for n pairs even if all those are among these rows
     size = min(n_rows, LARGEST_POOL, max(POOL, room, 4 * n))
     rows = np.sort(rng.permutation(n_rows)[:size])
     first, second = np.triu_indices(size, 1)
@@ -159,16 +158,15 @@ def number_of_draws(same: np.ndarray, n: int, least: float, most: float) -> int:
 
 
 def is_among(asked: np.ndarray, pairs: np.ndarray, n_rows: int) -> np.ndarray:
-    """Which of the pairs, ends ascending, are among others."""
+    """Which of the pairs are among others."""
     return np.isin(pair_keys(asked, n_rows), pair_keys(pairs, n_rows))
 
 
 def settled(asked: np.ndarray, n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Which pairs follow from judgements: a chain of "same" joins them, or all but one link of it."""
     group, cannot = groups_of(n_rows, pairs, labels), pairs[labels == -1]
-    return (group[asked[:, 0]] == group[asked[:, 1]]) | is_among(
-        np.sort(group[asked], axis=1), group[cannot].reshape(-1, 2), n_rows
-    )
+    joined = group[asked[:, 0]] == group[asked[:, 1]]
+    return joined | is_among(group[asked], group[cannot], n_rows)
 
 
 def drawn(
