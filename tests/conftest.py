@@ -16,6 +16,7 @@ import naive
 from metricforest import HierarchyForest
 from metricforest.constraints import Constraints, gather
 from metricforest.convex import Groups, Rows
+from metricforest.dense import padded
 from metricforest.forest import LEAF, Forest
 from metricforest.hierarchy import prepare
 from metricforest.rivals.mapped import LinearMetric
@@ -153,13 +154,21 @@ class PlainEuclidean(LinearMetric):
 def make_rows(Z: np.ndarray) -> Rows:
     """`Rows` of float32 points, centred as the grower does."""
     Z = np.asarray(Z, np.float32)
-    centred = Z - Z.astype(np.float64).mean(axis=0).astype(np.float32)
-    return Rows(np.ascontiguousarray(centred.T), np.ascontiguousarray(centred))
+    n, d = Z.shape
+    values = np.zeros((n, padded(d + 1)), np.float32)
+    values[:, :d] = Z - Z.astype(np.float64).mean(axis=0).astype(np.float32)
+    values[:, d] = 1.0
+    return Rows(d, values)
+
+
+def points_of(rows: Rows) -> np.ndarray:
+    """The points in float64."""
+    return rows.values[:, : rows.n_features].astype(float)
 
 
 def augmented(rows: Rows) -> np.ndarray:
-    """The same rows in float64 with the constant 1 appended, as naive.py takes them."""
-    Z = rows.by_point.astype(float)
+    """The same with the constant 1 appended, as naive.py takes them."""
+    Z = points_of(rows)
     return np.column_stack([Z, np.ones(len(Z))])
 
 
@@ -185,7 +194,7 @@ class Problem(NamedTuple):
     @property
     def unlabelled(self) -> list[int]:
         named = {int(i) for i in self.members.ravel()}
-        return [i for i in range(len(self.rows.by_point)) if i not in named]
+        return [i for i in range(len(self.rows.values)) if i not in named]
 
     def constraints(self) -> tuple[list, list, list, list]:
         """(must, cannot, triplets, unlabelled), the way naive.py takes them."""
@@ -229,7 +238,7 @@ def start_of(problem: Problem) -> np.ndarray | None:
     if not usable:
         return None
     w[-1] = 0.0
-    q = (rows.by_point.astype(float) @ w[:-1]).astype(np.float32)
+    q = (points_of(rows) @ w[:-1]).astype(np.float32)
     cut = best_threshold(q, members, kind, 1)
     if np.isnan(cut):
         return None

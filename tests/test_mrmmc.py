@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import naive
-from conftest import augmented, make_rows
+from conftest import augmented, make_rows, points_of
 from metricforest.mrmmc import (
     AXIS_ITERATIONS,
     impose_members,
@@ -21,7 +21,7 @@ def split(Z, max_rounds=15, max_iter=100):
     """(rows, w, energy, converged) from the principal axis and Otsu's cut, as a node does it."""
     rows = make_rows(Z)
     w = principal_axis(rows, AXIS_ITERATIONS)
-    q = (rows.by_point @ w[:-1].astype(np.float32)).astype(np.float32)
+    q = (points_of(rows) @ w[:-1]).astype(np.float32)
     w[-1] = -otsu_threshold(q, n_required(len(q)))
     w, energy, _rounds, _n_iter, _passes, converged = solve_mrmmc(rows, w, max_rounds, max_iter)
     return rows, w, energy, converged
@@ -134,7 +134,7 @@ def test_principal_axis(d):
     v = principal_axis(rows, 100)
     assert v[-1] == 0
     assert np.linalg.norm(v) == pytest.approx(1, rel=1e-6)
-    top = np.linalg.svd(rows.by_point.astype(float), full_matrices=False)[2][0]
+    top = np.linalg.svd(points_of(rows), full_matrices=False)[2][0]
     assert abs(v[:-1] @ top) == pytest.approx(1, abs=1e-4)
 
 

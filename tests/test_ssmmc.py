@@ -17,6 +17,7 @@ from conftest import (
     load,
     make_rows,
     node_problems,
+    points_of,
     random_constraints,
     solve,
     start_of,
@@ -63,7 +64,7 @@ def clusters_problem(seed, n=80, n_must=40, n_cannot=40, spare=20, distance=3.0)
 
 
 def configured(problem, p, fraction):
-    n, L = len(problem.rows.by_point), len(problem.kind)
+    n, L = len(problem.rows.values), len(problem.kind)
     groups = make_groups(problem.members, problem.kind, n, fraction)
     margin, order = np.empty((2, L), np.float32), np.empty(L, np.float32)
     changed = configure(p, problem.members, problem.kind, fraction, groups, margin, order)
@@ -79,7 +80,7 @@ def test_configuration_is_the_papers(seed, ties, fraction):
     """Labels and chosen subsets; with projections in {-2, ..., 2} nearly everything ties."""
     problem = random_problem(seed, n_triplets=10)
     rng = np.random.default_rng(seed + 100)
-    n = len(problem.rows.by_point)
+    n = len(problem.rows.values)
     p = (rng.integers(-2, 3, n) if ties else rng.normal(size=n)).astype(np.float32)
     A, w = np.column_stack([p.astype(float), np.ones(n)]), np.array([1.0, 0.0])
     expected = naive.configure(A, w, *problem.constraints(), fraction)
@@ -114,7 +115,7 @@ def test_changes_are_counted():
 
 def pencil(problem):
     """(S_C, S_M with its ridge) of naive.py."""
-    Z = problem.rows.by_point.astype(float)
+    Z = points_of(problem.rows)
     must = problem.must + [(i, j) for i, j, _ in problem.triplets]
     cannot = problem.cannot + [e for i, j, k in problem.triplets for e in ((i, k), (j, k))]
     S_C, S_M = naive.scatter(Z, cannot), naive.scatter(Z, must)
@@ -199,11 +200,9 @@ def test_thinning_keeps_constraints_on_the_same_rows():
     np.testing.assert_array_equal(few_kind, kind[::stride])
     np.testing.assert_array_equal(few < 0, members[::stride] < 0)
     kept = few >= 0
-    np.testing.assert_array_equal(
-        few_rows.by_point[few[kept]], rows.by_point[members[::stride][kept]]
-    )
-    np.testing.assert_array_equal(few_rows.by_feature, few_rows.by_point.T)
-    assert len(few_rows.by_point) == len(np.unique(few[kept]))  # no row without a constraint
+    np.testing.assert_array_equal(few_rows.values[few[kept]], rows.values[members[::stride][kept]])
+    assert few_rows.n_features == rows.n_features
+    assert len(few_rows.values) == len(np.unique(few[kept]))  # no row without a constraint
 
 
 # -------------------------------------------------------------------------------------- outer loop
@@ -388,14 +387,14 @@ def real_nodes():
                 max_features=None if name == "balance" else 1 / 3,
             ).fit(X, partly)
             found = node_problems(metric, X, max_rows=400)
-            few = [p for p in found if len(p.rows.by_point) < 25]
+            few = [p for p in found if len(p.rows.values) < 25]
             problems += [found[k] for k in rng.permutation(len(found))[:20]]
             problems += [few[k] for k in rng.permutation(len(few))[:10]]
     return problems
 
 
 def test_nodes_are_diverse(real_nodes):
-    sizes = np.array([len(p.rows.by_point) for p in real_nodes])
+    sizes = np.array([len(p.rows.values) for p in real_nodes])
     assert len(real_nodes) >= 200
     assert (sizes > 100).sum() >= 20
     assert (sizes < 25).sum() >= 20
@@ -456,7 +455,7 @@ def test_subgradient_is_no_better(real_nodes):
             continue
         w, (*_, value), _, groups = solve(problem, start)
         other, p = start.copy(), np.empty(len(groups.label), np.float32)
-        project_all(problem.rows.by_feature, other, p)
+        project_all(problem.rows, other, p)
         rho = naive.norm_bound(*problem.constraints(), LAM, C)
         best, _n_iter, _done = subgradient_descent(
             problem.rows, groups, LAM, rho, 0.01, 2_000, other, p
@@ -475,7 +474,7 @@ def test_subgradient_is_no_better(real_nodes):
 def descend(problem, groups, start, max_iter, eps=0.0):
     """Algorithm 1 on frozen groups: (best value, w)."""
     w, p = start.copy(), np.empty(len(groups.label), np.float32)
-    project_all(problem.rows.by_feature, w, p)
+    project_all(problem.rows, w, p)
     rho = naive.norm_bound(*problem.constraints(), LAM, C)
     best, _n_iter, _done = subgradient_descent(problem.rows, groups, LAM, rho, eps, max_iter, w, p)
     return best, w

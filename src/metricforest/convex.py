@@ -22,14 +22,27 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import kernel
+from .dense import (
+    TALL,
+    add_row,
+    add_rows_4,
+    dot,
+    dot32,
+    gram,
+    mix_rows,
+    padded,
+    row_dot,
+    row_dots_4,
+    solve_dense,
+)
 
 WIDE = 0.3  # widest smoothing, in units of the hinge (its margin is 1)
 NARROW = 0.3  # the most the width shrinks at once
 NARROWEST = 1e-5
 ROUGH = 0.3  # conjugate gradients stop at this share of the gradient
 FEW = 8.0  # up to so many curved rows per feature a Newton step is solved exactly
-SMALL = 64  # and always up to so many features
-SHORT = 16  # features below which a pass runs along the points
+SMALL = 128  # and always up to so many features
+SHRINKABLE = 1.5  # gaps up to so many times the one allowed may close by shrinking
 HARD = np.float32(1e-4)  # a width too small to smooth: the paper's own hinge
 
 
@@ -46,80 +59,44 @@ class Groups(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The n points of a node on d features, centred, twice: each pass has its own contiguous way."""
+    """The n points of a node on d features, centred: every row is (x, 1, 0, ...), padded to whole vectors."""
 
-    by_feature: np.ndarray  # float32 [d, n]
-    by_point: np.ndarray  # float32 [n, d]
+    n_features: int
+    values: np.ndarray  # float32 [n, padded(d + 1)]
 
 
 @kernel
-def project_all(by_feature, w, p):
-    """p = v.x + b of every point: a sum of d vectors, four at a time."""
-    d, n = by_feature.shape
-    bias = np.float32(w[d])
-    for i in range(n):
-        p[i] = bias
-    k = 0
-    while k + 4 <= d:
-        w0, w1 = np.float32(w[k]), np.float32(w[k + 1])
-        w2, w3 = np.float32(w[k + 2]), np.float32(w[k + 3])
-        a0, a1, a2, a3 = by_feature[k], by_feature[k + 1], by_feature[k + 2], by_feature[k + 3]
-        for i in range(n):
-            p[i] += (w0 * a0[i] + w1 * a1[i]) + (w2 * a2[i] + w3 * a3[i])
-        k += 4
-    while k < d:
-        w0 = np.float32(w[k])
-        a0 = by_feature[k]
-        for i in range(n):
-            p[i] += w0 * a0[i]
-        k += 1
+def project_all(rows, w, p):
+    """p = v.x + b of every point."""
+    n, width = rows.values.shape
+    v = np.zeros(width, np.float32)
+    for k in range(w.size):
+        v[k] = w[k]
+    fours = n // TALL * TALL
+    for i in range(0, fours, TALL):
+        row_dots_4(rows.values, i, v, p)
+    for i in range(fours, n):
+        row_dot(rows.values, i, v, p)
 
 
 @kernel
 def gather_all(rows, c, lam, w, grad):
-    """grad = lam w + (sum_i c_i x_i, sum_i c_i). Points with c_i = 0 cost nothing."""
-    n, d = rows.by_point.shape
-    t0 = t1 = t2 = t3 = 0.0
-    i = 0
-    while i + 4 <= n:
-        t0 += c[i]
-        t1 += c[i + 1]
-        t2 += c[i + 2]
-        t3 += c[i + 3]
-        i += 4
-    while i < n:
-        t0 += c[i]
-        i += 1
-    grad[d] = lam * w[d] + ((t0 + t1) + (t2 + t3))
-    if d < SHORT:  # too short to go along the points: along the features, in four lanes
-        for k in range(d):
-            a = rows.by_feature[k]
-            s0 = s1 = s2 = s3 = np.float32(0.0)
-            i = 0
-            while i + 4 <= n:
-                s0 += a[i] * c[i]
-                s1 += a[i + 1] * c[i + 1]
-                s2 += a[i + 2] * c[i + 2]
-                s3 += a[i + 3] * c[i + 3]
-                i += 4
-            while i < n:
-                s0 += a[i] * c[i]
-                i += 1
-            grad[k] = lam * w[k] + ((s0 + s1) + (s2 + s3))
-        return
-    for k in range(d):
+    """grad = lam w + (sum_i c_i x_i, sum_i c_i). Four points with c_i = 0 cost nothing."""
+    n, width = rows.values.shape
+    for k in range(w.size):
         grad[k] = lam * w[k]
-    part = np.empty(d, np.float32)
+    part = np.empty(width, np.float32)
     for low in range(0, n, 256):  # short float32 sums, added up in float64
-        for k in range(d):
+        for k in range(width):
             part[k] = 0.0
-        for i in range(low, min(low + 256, n)):
-            ci = c[i]
-            if ci != 0.0:
-                x = rows.by_point[i]
-                for k in range(d):
-                    part[k] += ci * x[k]
-        for k in range(d):
+        high = min(low + 256, n)
+        fours = high // TALL * TALL
+        for i in range(low, fours, TALL):
+            if c[i] != 0.0 or c[i + 1] != 0.0 or c[i + 2] != 0.0 or c[i + 3] != 0.0:
+                add_rows_4(c, rows.values, i, part)
+        for i in range(fours, high):
+            add_row(c, rows.values, i, part)
+        for k in range(w.size):
             grad[k] += part[k]
 
 
@@ -254,45 +231,6 @@ def simplex_support(p, groups, g, top, tau):
 
 
 @kernel
-def dot(a, b):
-    """Dot product in float64, in four lanes."""
-    s0 = s1 = s2 = s3 = 0.0
-    k = 0
-    while k + 4 <= a.size:
-        s0 += np.float64(a[k]) * np.float64(b[k])
-        s1 += np.float64(a[k + 1]) * np.float64(b[k + 1])
-        s2 += np.float64(a[k + 2]) * np.float64(b[k + 2])
-        s3 += np.float64(a[k + 3]) * np.float64(b[k + 3])
-        k += 4
-    while k < a.size:
-        s0 += np.float64(a[k]) * np.float64(b[k])
-        k += 1
-    return (s0 + s1) + (s2 + s3)
-
-
-@kernel
-def dot32(a, b):
-    """Dot product in float32, in eight lanes."""
-    zero = np.float32(0.0)
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
-    k = 0
-    while k + 8 <= a.size:
-        s0 += a[k] * b[k]
-        s1 += a[k + 1] * b[k + 1]
-        s2 += a[k + 2] * b[k + 2]
-        s3 += a[k + 3] * b[k + 3]
-        s4 += a[k + 4] * b[k + 4]
-        s5 += a[k + 5] * b[k + 5]
-        s6 += a[k + 6] * b[k + 6]
-        s7 += a[k + 7] * b[k + 7]
-        k += 8
-    while k < a.size:
-        s0 += a[k] * b[k]
-        k += 1
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-
-
-@kernel
 def n_curved(groups, near):
     """At most so many rows does `curved_rows` fill."""
     count = 0
@@ -312,34 +250,44 @@ def curved_rows(rows, p, groups, tau, near, alone, Z):
     the mean if the 0 belongs to it, else 0. Supports of one point, the most common ones, are added
     up in `alone` (zeros before and after) and share one row.
     """
-    d = rows.by_point.shape[1]
+    X = rows.values
     one = np.float32(1.0)
     two = np.float32(2.0)
     zero = np.float32(0.0)
     r = 0
-    total = np.empty(d, np.float32)
+    total = np.empty((1, X.shape[1]), np.float32)
     found = near[near.size - 1]
     for k in range(found):
         if near[k] < 0:
             alone[-1 - near[k]] += two * groups.label_weight[0] / tau
             continue
         g = np.int64(near[k])
-        first = groups.start[g]
-        if g < groups.n_pairs:
-            top, reach, count, _lead = pair_support(
-                one - two * groups.sign[first] * p[groups.member[first]],
-                one - two * groups.sign[first + 1] * p[groups.member[first + 1]],
-                tau,
-            )
-        else:
-            top = zero
-            for e in range(first, groups.start[g + 1]):
-                top = max(top, one - two * groups.sign[e] * p[groups.member[e]])
-            reach, count = simplex_support(p, groups, g, top, tau)
+        first, last = groups.start[g], groups.start[g + 1]
         weight = np.float32(4.0) * groups.weight[g] / tau
+        if g < groups.n_pairs:
+            i, j = groups.member[first], groups.member[first + 1]
+            s1, s2 = groups.sign[first], groups.sign[first + 1]
+            h1 = one - two * s1 * p[i]
+            top, reach, count, _lead = pair_support(h1, one - two * s2 * p[j], tau)
+            if top < reach and count == two:
+                i = i if top - h1 < reach else j
+                alone[i] += weight / two
+                near[k] = -1 - i
+                continue
+            scale = np.sqrt(weight / two)
+            mix_rows(scale * s1, X, i, -scale * s2, X, j, Z, r)
+            r += 1
+            if count > two:
+                scale = np.sqrt(weight / np.float32(6.0))
+                mix_rows(scale * s1, X, i, scale * s2, X, j, Z, r)
+                r += 1
+            continue
+        top = zero
+        for e in range(first, last):
+            top = max(top, one - two * groups.sign[e] * p[groups.member[e]])
+        reach, count = simplex_support(p, groups, g, top, tau)
         seen = zero
-        bias = zero
-        for e in range(groups.start[g], groups.start[g + 1]):
+        for e in range(first, last):
             i, sign = groups.member[e], groups.sign[e]
             if top - (one - two * sign * p[i]) >= reach:
                 continue
@@ -347,149 +295,51 @@ def curved_rows(rows, p, groups, tau, near, alone, Z):
                 alone[i] += weight / two
                 near[k] = -1 - i
                 break
-            x = rows.by_point[i]
             if seen == zero:
-                for j in range(d):
-                    total[j] = sign * x[j]
-                bias = sign
+                mix_rows(sign, X, i, zero, X, i, total, 0)
             else:
                 scale = np.sqrt(weight / (seen * (seen + one)))
-                far = scale * seen * sign
-                z = Z[r]
-                for j in range(d):
-                    z[j] = scale * total[j] - far * x[j]
-                    total[j] += sign * x[j]
-                z[d] = scale * bias - far
-                bias += sign
+                mix_rows(scale, total, 0, -scale * seen * sign, X, i, Z, r)
+                mix_rows(one, total, 0, sign, X, i, total, 0)
                 r += 1
             seen += one
         if count > seen > zero:
-            scale = np.sqrt(weight / (count * seen))
-            z = Z[r]
-            for j in range(d):
-                z[j] = scale * total[j]
-            z[d] = scale * bias
+            mix_rows(np.sqrt(weight / (count * seen)), total, 0, zero, total, 0, Z, r)
             r += 1
     for k in range(found):
         i = -1 - near[k]
         if i >= 0 and alone[i] > zero:
-            x = rows.by_point[i]
-            scale = np.sqrt(alone[i])
+            mix_rows(np.sqrt(alone[i]), X, i, zero, X, i, Z, r)
             alone[i] = zero
-            z = Z[r]
-            for j in range(d):
-                z[j] = scale * x[j]
-            z[d] = scale
             r += 1
     return r
 
 
 @kernel
-def gram(W, lam):
-    """lam I + W'W, its lower triangle, in float64; W is float32 [q, s], summed in float32."""
-    q, s = W.shape
-    sums = np.empty((s, s), np.float32)
-    for a in range(s):
-        for b in range(a + 1):
-            sums[a, b] = np.float32(0.0)
-    i = 0
-    while i + 8 <= q:
-        for a in range(s):
-            c0, c1, c2, c3 = W[i, a], W[i + 1, a], W[i + 2, a], W[i + 3, a]
-            c4, c5, c6, c7 = W[i + 4, a], W[i + 5, a], W[i + 6, a], W[i + 7, a]
-            for b in range(a + 1):
-                sums[a, b] += (
-                    (c0 * W[i, b] + c1 * W[i + 1, b]) + (c2 * W[i + 2, b] + c3 * W[i + 3, b])
-                ) + ((c4 * W[i + 4, b] + c5 * W[i + 5, b]) + (c6 * W[i + 6, b] + c7 * W[i + 7, b]))
-        i += 8
-    while i < q:
-        for a in range(s):
-            c0 = W[i, a]
-            for b in range(a + 1):
-                sums[a, b] += c0 * W[i, b]
-        i += 1
-    M = np.empty((s, s))
-    for a in range(s):
-        for b in range(a + 1):
-            M[a, b] = sums[a, b]
-        M[a, a] += lam
-    return M
-
-
-@kernel
-def solve_dense(M, x):
-    """Solve M x = b in place (b comes in `x`), M positive definite, given and spent in its lower triangle.
-
-    M = R'R with R lower triangular, found from the last row up: every inner loop starts at 0, which
-    is what the compiler vectorises.
-    """
-    k = x.size
-    while k >= 4:
-        for t in range(1, 5):
-            row = M[k - t]
-            for u in range(1, t):
-                above = M[k - u]
-                f = above[k - t]
-                for j in range(k - t + 1):
-                    row[j] -= f * above[j]
-            f = 1.0 / np.sqrt(row[k - t])
-            for j in range(k - t + 1):
-                row[j] *= f
-        u0, u1, u2, u3 = M[k - 1], M[k - 2], M[k - 3], M[k - 4]
-        k -= 4
-        for i in range(k):
-            c0, c1, c2, c3 = u0[i], u1[i], u2[i], u3[i]
-            row = M[i]
-            for j in range(i + 1):
-                row[j] -= (c0 * u0[j] + c1 * u1[j]) + (c2 * u2[j] + c3 * u3[j])
-    while k > 0:
-        k -= 1
-        u0 = M[k]
-        f = 1.0 / np.sqrt(u0[k])
-        for j in range(k + 1):
-            u0[j] *= f
-        for i in range(k):
-            f = u0[i]
-            row = M[i]
-            for j in range(i + 1):
-                row[j] -= f * u0[j]
-    for i in range(x.size):
-        k = x.size - 1 - i
-        row = M[k]
-        x[k] /= row[k]
-        f = x[k]
-        for j in range(k):
-            x[j] -= f * row[j]
-    for k in range(x.size):
-        row = M[k]
-        x[k] = (x[k] - dot(row[:k], x[:k])) / row[k]
-
-
-@kernel
-def newton_direction(Z, lam, grad, direction):
-    """direction = -(lam I + Z'Z)^-1 grad. Returns how often it went through Z.
+def newton_direction(Z, n, lam, grad, direction):
+    """direction = -(lam I + Z'Z)^-1 grad, of the first n rows of Z. Returns how often it went through Z.
 
     Through a system of the size of w, of the rows of Z if those are fewer; where both are many, by
     conjugate gradients down to a share ROUGH of the gradient.
     """
-    r, size = Z.shape
-    if r <= FEW * size or size <= SMALL:
-        if r > 0.7 * size:
+    size = grad.size
+    if n <= FEW * size or size <= SMALL:
+        if n > 0.7 * size:
             for k in range(size):
                 direction[k] = -grad[k]
-            solve_dense(gram(Z, lam), direction)
+            solve_dense(gram(Z, n, size, lam), direction)
             return 1.0
         # (lam I + Z'Z)^-1 = (I - Z' (lam I + ZZ')^-1 Z) / lam
-        W = np.empty((size, r), np.float32)
-        u = np.empty(r)
-        for i in range(r):
-            z = Z[i]
+        W = np.zeros((size, padded(n)), np.float32)
+        u = np.empty(n)
+        for i in range(n):
+            z = Z[i, :size]
             for k in range(size):
                 W[k, i] = z[k]
             u[i] = dot(z, grad)
-        solve_dense(gram(W, lam), u)
+        solve_dense(gram(W, size, n, lam), u)
         for k in range(size):
-            direction[k] = (dot(W[k], u) - grad[k]) / lam
+            direction[k] = (dot(W[k, :n], u) - grad[k]) / lam
         return 2.0
     s = np.empty(size, np.float32)
     hs = np.empty(size, np.float32)
@@ -504,8 +354,8 @@ def newton_direction(Z, lam, grad, direction):
     while old > stop and products < size:
         for k in range(size):
             hs[k] = lam * s[k]
-        for i in range(r):
-            z = Z[i]
+        for i in range(n):
+            z = Z[i, :size]
             u0 = dot32(z, s)
             for k in range(size):
                 hs[k] += u0 * z[k]
@@ -552,7 +402,7 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
     c = np.empty(n, np.float32)
     trial = np.empty(n, np.float32)
     alone = np.zeros(n, np.float32)
-    Z = np.empty((0, m), np.float32)
+    Z = np.empty((0, padded(m)), np.float32)
     near = np.empty(n + groups.start.size, np.int32)
     far = np.empty(n + groups.start.size, np.int32)
 
@@ -577,7 +427,7 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
             return value, tau, iteration, passes, True
         # Smoothing keeps most points a width beyond the margin: w shrunk by that is often better.
         shrink = 1.0 / (1.0 + tau)
-        if 0.5 * shrink * shrink * ww - bound <= tol * value + floor:
+        if value - bound <= SHRINKABLE * (tol * value + floor):
             for i in range(n):
                 trial[i] = np.float32(shrink) * p[i]
             shrunk = evaluate(trial, groups, tau, q, far)[0] + 0.5 * shrink * shrink * ww
@@ -605,11 +455,11 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
             passes += 1.0
         n_curved_rows = n_curved(groups, near)
         if n_curved_rows > len(Z):
-            Z = np.empty((n_curved_rows + n_curved_rows // 4, m), np.float32)
+            Z = np.empty((n_curved_rows + n_curved_rows // 4, padded(m)), np.float32)
         n_curved_rows = curved_rows(rows, p, groups, tau, near, alone, Z)
-        turns = newton_direction(Z[:n_curved_rows], lam, grad, direction)
+        turns = newton_direction(Z, n_curved_rows, lam, grad, direction)
         passes += (1.0 + turns) * n_curved_rows / n
-        project_all(rows.by_feature, direction, q)
+        project_all(rows, direction, q)
         passes += 1.0
         wd = lam * dot(w, direction)
         dd = lam * dot(direction, direction)

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import kernel
-from .convex import Rows, project_all
+from .convex import Rows, gather_all, project_all
+from .dense import fetch_row, mix_rows, padded
 from .distance import project
 from .forest import LEAF, Forest, gap_dtype, read_only_view
 from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
@@ -36,6 +37,7 @@ from .ssmmc import (
 
 GAP_8, GAP_16, GAP_32 = (1 << 8) - 1, (1 << 16) - 1, (1 << 32) - 1  # longest steps, by width
 JITTER = 0.5  # random part of the start, in units of it, where every split may use every feature
+AHEAD = 8  # rows of X that are asked for while one is read
 REDRAWS = 3  # feature subsets tried before a node that will not split becomes a leaf
 
 STATISTICS = (
@@ -120,21 +122,27 @@ def draw_features(X, points, pool, d_k, state):
 def take_rows(X, points, K):
     """The node's `Rows` on the features K, and the means taken off them."""
     n, d = points.size, K.size
-    rows = Rows(np.empty((d, n), np.float32), np.empty((n, d), np.float32))
-    mean = np.zeros(d)
+    width = padded(d + 1)
+    values = np.empty((n, width), np.float32)
     for i in range(n):
-        x = X[points[i]]
+        if i + AHEAD < n:
+            fetch_row(X, points[i + AHEAD])
+        x, row = X[points[i]], values[i]
         for k in range(d):
-            rows.by_point[i, k] = x[K[k]]
-            mean[k] += x[K[k]]
+            row[k] = x[K[k]]
+        row[d] = 1.0
+        for k in range(d + 1, width):
+            row[k] = 0.0
+    rows = Rows(d, values)
+    sums = np.zeros(d + 1)
+    gather_all(rows, np.ones(n, np.float32), 0.0, sums, sums)
+    mean = np.zeros(d)
+    shift = np.zeros((1, width), np.float32)
     for k in range(d):
-        mean[k] = np.float32(mean[k] / n)
-    for low in range(0, n, 16):  # sixteen points at a time: whole cache lines are written
-        for k in range(d):
-            shift = np.float32(mean[k])
-            for i in range(low, min(low + 16, n)):
-                rows.by_point[i, k] -= shift
-                rows.by_feature[k, i] = rows.by_point[i, k]
+        mean[k] = np.float32(sums[k] / n)
+        shift[0, k] = mean[k]
+    for i in range(n):
+        mix_rows(np.float32(1.0), values, i, np.float32(-1.0), shift, 0, values, i)
     return rows, mean
 
 
@@ -168,6 +176,8 @@ def send(X, points, gaps, weights, side):
     """side[i] = whether point i goes right; returns how many do."""
     right = 0
     for i in range(points.size):
+        if i + AHEAD < points.size:
+            fetch_row(X, points[i + AHEAD])
         side[i] = project(X[points[i]], gaps, weights) > 0.0
         right += side[i]
     return right
@@ -180,7 +190,7 @@ def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stat
     Where judgements are many, a sample of them finds the plane that all of them then move.
     """
     s = settings
-    n, d = rows.by_point.shape
+    n, d = len(rows.values), rows.n_features
     thin = kind.size >= 2 * SAMPLE
     few_rows, few, few_kind = rows, members, kind
     if thin:
@@ -188,13 +198,13 @@ def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stat
     w, usable = start_direction(few_rows, few, few_kind, START_ITERATIONS)
     for k in range(d):
         w[k] += jitter * random_sign(state) / np.sqrt(d)
-    q = np.empty(len(few_rows.by_point), np.float32)
+    q = np.empty(len(few_rows.values), np.float32)
     w[d] = 0.0
-    project_all(few_rows.by_feature, w, q)
+    project_all(few_rows, w, q)
     w[d] = -best_threshold(q, few, few_kind, 1)
     if not usable or np.isnan(w[d]):
         return w, False
-    share = len(few_rows.by_point) / n
+    share = len(few_rows.values) / n
     stats[N_SUPERVISED] += 1
     stats[PASSES] += share * (2 * START_ITERATIONS + 3)
     while True:
@@ -254,7 +264,7 @@ def split_node(
             elif rung == 2:
                 continue
             w[d] = 0.0
-            project_all(rows.by_feature, w, q)
+            project_all(rows, w, q)
             if rung == 3:
                 cut = median_cut(q)
             elif rung == 1:

@@ -19,7 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import kernel
-from .convex import HARD, Groups, dot, evaluate, gather_all, minimise, project_all
+from .convex import HARD, Groups, evaluate, gather_all, minimise, project_all
+from .dense import dot, dot32
 from .ranking import argsort, kth_largest
 
 AXIS_ITERATIONS = 6
@@ -35,26 +36,25 @@ def n_required(n):
 @kernel
 def principal_axis(rows, n_iter):
     """(v, 0): leading principal axis of centred rows, by power iteration from the longest one."""
-    n, d = rows.by_point.shape
+    n, d = len(rows.values), rows.n_features
     v = np.zeros(d + 1)
     zero = np.zeros(d + 1)
     p = np.zeros(n, np.float32)
-    for k in range(d):
-        for i in range(n):
-            p[i] += rows.by_feature[k, i] * rows.by_feature[k, i]
-    longest = 0
+    longest, length = 0, np.float32(0.0)
     for i in range(n):
-        if p[i] > p[longest]:
-            longest = i
+        x = rows.values[i, :d]
+        here = dot32(x, x)
+        if here > length:
+            longest, length = i, here
     for k in range(d):
-        v[k] = rows.by_feature[k, longest]
+        v[k] = rows.values[longest, k]
     for _ in range(n_iter):
         norm = np.sqrt(dot(v, v))
         if norm == 0.0:
             break
         for k in range(d):
             v[k] /= norm
-        project_all(rows.by_feature, v, p)
+        project_all(rows, v, p)
         gather_all(rows, p, 0.0, zero, v)
         v[d] = 0.0
     norm = np.sqrt(dot(v, v))
@@ -155,7 +155,7 @@ def solve_mrmmc(rows, start, max_rounds, max_iter):
     Returns (w, energy / n, rounds, iterations, passes, converged). A start whose bias is nan (no cut
     leaves l points on each side) comes back as it is.
     """
-    n, d = rows.by_point.shape
+    n, d = len(rows.values), rows.n_features
     l = n_required(n)
     lam = 1.0 / n
     groups = Groups(
@@ -175,7 +175,7 @@ def solve_mrmmc(rows, start, max_rounds, max_iter):
     p = np.empty(n, np.float32)
     scratch = np.empty(n, np.float32)
     near = np.empty(n + 3, np.int32)
-    project_all(rows.by_feature, w, p)
+    project_all(rows, w, p)
     passes = 1.0
     n_iter = 0
     rounds = 0

@@ -22,7 +22,8 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import kernel
-from .convex import HARD, Groups, Rows, dot, evaluate, gather_all, minimise, project_all
+from .convex import HARD, Groups, Rows, evaluate, gather_all, minimise, project_all
+from .dense import dot
 from .ranking import argsort, kth_largest
 
 MUST, CANNOT, TRIPLET = 0, 1, 2
@@ -35,14 +36,23 @@ TRACE_SAMPLE = 256
 LOOSE, FLOOR, LOOSE_ITERATIONS = 0.2, 0.1, 4
 SAMPLE = 8192  # twice so many constraints are solved for about so many of them first
 SAMPLE_GAP = 0.1
-WIDEN = 2.0  # how much wider than the last round ended the smoothing of the next one starts
 
 
 @kernel
 def count_kinds(kind):
+    """How many there are of each; they come sorted."""
     counts = np.zeros(3, np.int64)
-    for k in kind:
-        counts[k] += 1
+    seen = 0
+    for which in range(3):
+        low, high = seen, kind.size
+        while low < high:
+            middle = (low + high) // 2
+            if kind[middle] <= which:
+                low = middle + 1
+            else:
+                high = middle
+        counts[which] = low - seen
+        seen = low
     return counts
 
 
@@ -63,15 +73,35 @@ def make_groups(members, kind, n, fraction):
         for e in range(3):
             if members[j, e] >= 0:
                 label[members[j, e]] = 0.0
+    start = np.zeros(pairs + triplets + 1, np.int32)
+    weight = np.empty(pairs + triplets, np.float32)
+    for g in range(pairs + triplets):
+        start[g + 1] = start[g] + (2 if g < pairs else 3)
+        weight[g] = 1.0 / (
+            triplets if g >= pairs else (counts[MUST] if g < counts[MUST] else pairs - counts[MUST])
+        )
+    n_members = 2 * pairs + 3 * triplets
     return Groups(
         pairs,
-        np.zeros(pairs + triplets + 1, np.int32),
-        np.zeros(2 * pairs + 3 * triplets, np.int32),
-        np.zeros(2 * pairs + 3 * triplets, np.float32),
-        np.zeros(pairs + triplets, np.float32),
+        start,
+        np.zeros(n_members, np.int32),
+        np.zeros(n_members, np.float32),
+        weight,
         label,
         np.zeros(1, np.float32),
     )
+
+
+@kernel
+def place_group(groups, e, members, size, far, z):
+    """Write a group's members at e, the last of the other sign if `far`; returns how many differ."""
+    changed = 0
+    for s in range(size):
+        sign = -z if far and s == size - 1 else z
+        changed += groups.member[e + s] != members[s] or groups.sign[e + s] != sign
+        groups.member[e + s] = members[s]
+        groups.sign[e + s] = sign
+    return changed
 
 
 @kernel
@@ -81,64 +111,43 @@ def configure(p, members, kind, fraction, groups, margin, order):
     Returns how many group members differ from the configuration that was there before.
     """
     counts = count_kinds(kind)
-    cut = np.zeros(3, np.float32)
-    spare = np.zeros(3, np.int64)  # how many constraints right at the cut are still to be taken
-    z = margin[1]
-    for j in range(kind.size):
-        a, b = p[members[j, 0]], p[members[j, 1]]
-        if kind[j] == CANNOT:
-            b = -b
-        low, high = min(a, b), max(a, b)
-        if kind[j] == TRIPLET:
-            far = -p[members[j, 2]]
-            low, high = min(low, far), max(high, far)
-        z[j] = 1.0 if low + high >= 0.0 else -1.0
-        margin[0, j] = max(low, -high)
-    for which in (CANNOT, TRIPLET):
-        if counts[which] == 0:
-            continue
-        k = n_active(counts[which], fraction)
-        filled = 0
-        for j in range(kind.size):
-            if kind[j] == which:
-                order[filled] = margin[0, j]
-                filled += 1
-        cut[which] = kth_largest(order[:filled], k)
-        above = 0
-        for j in range(kind.size):
-            if kind[j] == which and margin[0, j] > cut[which]:
-                above += 1
-        spare[which] = k - above
-
+    one = np.float32(1.0)
+    zero = np.float32(0.0)
     changed = 0
-    g = 0
     e = 0
-    for j in range(kind.size):
-        which = kind[j]
-        if which != MUST:
-            if margin[0, j] < cut[which]:
-                continue
-            if margin[0, j] == cut[which]:
-                if spare[which] == 0:
-                    continue
-                spare[which] -= 1
+    for j in range(counts[MUST]):
+        z = one if p[members[j, 0]] + p[members[j, 1]] >= zero else -one
+        changed += place_group(groups, e, members[j], 2, False, z)
+        e += 2
+    stop = counts[MUST]
+    for which in (CANNOT, TRIPLET):
+        start = stop
+        stop += counts[which]
+        if start == stop:
+            continue
         size = 3 if which == TRIPLET else 2
-        for s in range(size):
-            sign = -z[j] if (which != MUST and s == size - 1) else z[j]
-            if groups.member[e] != members[j, s] or groups.sign[e] != sign:
-                changed += 1
-            groups.member[e] = members[j, s]
-            groups.sign[e] = sign
-            e += 1
-        k = counts[MUST] if which == MUST else n_active(counts[which], fraction)
-        groups.weight[g] = 1.0 / k
-        g += 1
-        groups.start[g] = e
+        for j in range(start, stop):
+            low = high = p[members[j, 0]]
+            if which == TRIPLET:
+                b = p[members[j, 1]]
+                low, high = min(low, b), max(high, b)
+            far = -p[members[j, size - 1]]
+            low, high = min(low, far), max(high, far)
+            margin[0, j] = order[j - start] = max(low, -high)
+            margin[1, j] = one if low + high >= zero else -one
+        spare = n_active(counts[which], fraction)
+        cut = kth_largest(order[: stop - start], spare)
+        for j in range(start, stop):
+            spare -= margin[0, j] > cut  # what is left is taken from those right at the cut
+        for j in range(start, stop):
+            if margin[0, j] > cut or (margin[0, j] == cut and spare > 0):
+                spare -= margin[0, j] == cut
+                changed += place_group(groups, e, members[j], size, True, margin[1, j])
+                e += size
     for i in range(p.size):
-        if groups.label[i] != 0.0:
-            y = np.float32(1.0 if p[i] >= 0.0 else -1.0)
-            if y != groups.label[i]:
-                changed += 1
+        if groups.label[i] != zero:
+            y = one if p[i] >= zero else -one
+            changed += y != groups.label[i]
             groups.label[i] = y
     return changed
 
@@ -180,16 +189,17 @@ def laplacian(t, members, kind, apart, u):
 
 
 @kernel
-def within_scale(by_point, members, kind):
+def within_scale(rows, members, kind):
     """Mean squared difference per feature over (at most TRACE_SAMPLE of the) pairs to be kept."""
-    d = by_point.shape[1]
+    d = rows.n_features
     total = 0.0
     count = 0
     stride = max(1, kind.size // TRACE_SAMPLE)
     for j in range(0, kind.size, stride):
         if kind[j] != CANNOT:
+            x, y = rows.values[members[j, 0]], rows.values[members[j, 1]]
             for k in range(d):
-                diff = by_point[members[j, 0], k] - by_point[members[j, 1], k]
+                diff = x[k] - y[k]
                 total += diff * diff
             count += 1
     return total / (count * d) if count > 0 else 0.0
@@ -202,7 +212,7 @@ def start_direction(rows, members, kind, n_iter):
     Conjugate-gradient ascent of the Rayleigh quotient. S_C v = X' L_C X v with L_C the Laplacian of
     the pairs, so an iteration is two passes and O(L) scalars; no d x d matrix is ever formed.
     """
-    n, d = rows.by_point.shape
+    n, d = len(rows.values), rows.n_features
     c = np.zeros(n, np.float32)
     for j in range(
         kind.size
@@ -222,7 +232,7 @@ def start_direction(rows, members, kind, n_iter):
         return v, False
     for k in range(d):
         v[k] /= norm
-    ridge = 1e-3 * within_scale(rows.by_point, members, kind)
+    ridge = 1e-3 * within_scale(rows, members, kind)
     t = np.empty(n, np.float32)
     ts = np.empty(n, np.float32)
     uc = np.empty(n, np.float32)
@@ -231,7 +241,7 @@ def start_direction(rows, members, kind, n_iter):
     s = np.zeros(d + 1)
     old = 0.0
     zero = np.zeros(d + 1)
-    project_all(rows.by_feature, v, t)
+    project_all(rows, v, t)
     for _ in range(n_iter):
         a11, _count = laplacian(t, members, kind, np.int64(1), uc)
         b11, n_within = laplacian(t, members, kind, np.int64(0), um)
@@ -256,7 +266,7 @@ def start_direction(rows, members, kind, n_iter):
         old = size
         for k in range(d):
             s[k] = r[k] + beta * s[k]
-        project_all(rows.by_feature, s, ts)
+        project_all(rows, s, ts)
         # The best point of the line v + x s is a root of a quadratic.
         a12, b12 = dot(uc, ts), dot(um, ts) + ridge * dot(v, s)
         a22, _count = laplacian(ts, members, kind, np.int64(1), uc)
@@ -329,7 +339,7 @@ def best_threshold(q, members, kind, min_side):
 @kernel
 def thin_out(rows, members, kind):
     """About SAMPLE of the constraints and the points they judge, as a problem of its own."""
-    n, d = rows.by_point.shape
+    n = len(rows.values)
     stride = kind.size // SAMPLE
     L = (kind.size + stride - 1) // stride
     place = np.zeros(n, np.int32)  # counted from 1
@@ -346,16 +356,12 @@ def thin_out(rows, members, kind):
                     m += 1
                     place[i] = m
                 few[j, e] = place[i] - 1
-    few_rows = Rows(np.empty((d, m), np.float32), np.empty((m, d), np.float32))
+    few_rows = Rows(rows.n_features, np.empty((m, rows.values.shape[1]), np.float32))
     for i in range(n):
         if place[i] > 0:
-            x, y = rows.by_point[i], few_rows.by_point[place[i] - 1]
-            for k in range(d):
+            x, y = rows.values[i], few_rows.values[place[i] - 1]
+            for k in range(x.size):
                 y[k] = x[k]
-    for low in range(0, m, 16):  # sixteen points at a time: whole cache lines are written
-        for k in range(d):
-            for i in range(low, min(low + 16, m)):
-                few_rows.by_feature[k, i] = few_rows.by_point[i, k]
     return few_rows, few, few_kind
 
 
@@ -388,11 +394,11 @@ def subgradient_descent(rows, groups, lam, rho, eps, max_iter, w, p):
         for k in range(w.size):
             w[k] *= shrink
             moved += (w[k] - old[k]) ** 2
-        project_all(rows.by_feature, w, p)
+        project_all(rows, w, p)
         converged = moved <= eps * eps * max(before, dot(w, w))
     for k in range(w.size):
         w[k] = best_w[k]
-    project_all(rows.by_feature, w, p)
+    project_all(rows, w, p)
     return best, iteration, converged
 
 
@@ -406,7 +412,7 @@ def solve_ssmmc(
     end, the number of inner iterations and of passes over the rows, whether the last convex problem
     was solved to `tol`, and that problem's groups.
     """
-    n, d = rows.by_point.shape
+    n, d = len(rows.values), rows.n_features
     groups = make_groups(members, kind, n, fraction)
     margin = np.empty((2, kind.size), np.float32)
     scratch = np.empty(kind.size, np.float32)
@@ -425,7 +431,7 @@ def solve_ssmmc(
     p = np.empty(n, np.float32)
     c = np.empty(n, np.float32)
     near = np.empty(n + groups.start.size, np.int32)
-    project_all(rows.by_feature, w, p)
+    project_all(rows, w, p)
     n_iter = 0
     passes = 1.0
     tau = 1.0
@@ -454,7 +460,7 @@ def solve_ssmmc(
             if exact:
                 gap, floor, steps = tol, 0.0, max_iter
             value, tau, iterations, used, done = minimise(
-                rows, groups, lam, gap, floor, WIDEN * tau, steps, w, p
+                rows, groups, lam, gap, floor, tau, steps, w, p
             )
             passes += used
         else:
@@ -469,7 +475,7 @@ def solve_ssmmc(
             if value > before:  # the old w was within the tolerance already: J must not rise
                 for k in range(d + 1):
                     w[k] = old[k]
-                project_all(rows.by_feature, w, p)
+                project_all(rows, w, p)
                 passes += 1.0
             if exact and value > (1.0 - tol) * before:
                 converged = done
