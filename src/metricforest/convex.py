@@ -42,7 +42,8 @@ NARROWEST = 1e-5
 ROUGH = 0.3  # conjugate gradients stop at this share of the gradient
 FEW = 8.0  # up to so many curved rows per feature a Newton step is solved exactly
 SMALL = 128  # and always up to so many features
-SHRINKABLE = 1.5  # gaps up to so many times the one allowed may close by shrinking
+PATIENCE = 40  # iterations after which a width that is nearly narrow enough is narrowed in any case
+SHRINKABLE = 2.0  # gaps up to so many times the one allowed may close by shrinking
 HARD = np.float32(1e-4)  # a width too small to smooth: the paper's own hinge
 
 
@@ -412,6 +413,7 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
     ww = lam * dot(w, w)
     gather_all(rows, c, lam, w, grad)
     bound = 0.0
+    since = 0  # iterations at this width
     for iteration in range(max_iter):
         value = hard + 0.5 * ww
         slack = dot(grad, grad) / (2.0 * lam)
@@ -437,9 +439,13 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
                 for i in range(n):
                     p[i] = trial[i]
                 return shrunk, tau, iteration, passes, True
-        if slack < 0.3 * excess and tau > NARROWEST:
-            # Converged for this width: narrow it to what the gap asks for. Most points near the margin
-            # lie just beyond it by the width; shrinking w keeps them as near in terms of the new one.
+        since += 1
+        rounded = since > PATIENCE and value - bound <= SHRINKABLE * (tol * value + floor)
+        if (slack < 0.3 * excess or rounded) and tau > NARROWEST:
+            # Converged for this width, or as far as rounding lets it: narrow it to what the gap asks
+            # for. Most points near the margin lie just beyond it by the width; shrinking w keeps them
+            # as near in terms of the new one.
+            since = 0
             wider = tau
             tau = np.float32(
                 max(tau * min(0.5, max(NARROW, 0.5 * (tol * value + floor) / excess)), NARROWEST)
@@ -457,15 +463,20 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
         if n_curved_rows > len(Z):
             Z = np.empty((n_curved_rows + n_curved_rows // 4, padded(m)), np.float32)
         n_curved_rows = curved_rows(rows, p, groups, tau, near, alone, Z)
-        turns = newton_direction(Z, n_curved_rows, lam, grad, direction)
-        passes += (1.0 + turns) * n_curved_rows / n
+        ridge = lam
+        while True:
+            turns = newton_direction(Z, n_curved_rows, ridge, grad, direction)
+            passes += (1.0 + turns) * n_curved_rows / n
+            slope = dot(grad, direction)
+            if slope < 0.0 or ridge > 1e6 * lam:
+                break
+            ridge *= 100.0  # Z'Z is rounded, and lam too small for it
+        if not slope < 0.0:  # nothing but rounding is left, and the gap is not proven
+            return hard + 0.5 * ww, tau, iteration, passes, False
         project_all(rows, direction, q)
         passes += 1.0
         wd = lam * dot(w, direction)
         dd = lam * dot(direction, direction)
-        slope = dot(grad, direction)
-        if not slope < 0.0:  # nothing but rounding is left, and the gap is not proven
-            return hard + 0.5 * ww, tau, iteration, passes, False
         smooth = soft + 0.5 * ww
         step = taken = 1.0
         low, low_slope = 0.0, slope
