@@ -202,6 +202,24 @@ def test_iterations_are_counted_and_bounded():
     assert value == pytest.approx(frozen_objective(problem.rows, groups, LAM, w), rel=1e-4)
 
 
+def test_rounding_may_make_the_newton_matrix_indefinite():
+    """Two dimensions seen in eight features, and next to no ridge: every one of these needs more of it."""
+    n_done = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rows = make_rows(30 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)))
+        table = random_constraints(rng, 52, 40, 80)
+        w = 0.01 * rng.normal(size=9)
+        groups = configured(Problem(rows, table.members, table.kind), w, 0.5)
+        p = np.empty(60, np.float32)
+        project_all(rows, w, p)
+        before = frozen_objective(rows, groups, 1e-6, w)
+        value, *_, done = minimise(rows, groups, 1e-6, 0.01, 0.0, 1.0, 300, w, p)
+        assert value <= before
+        n_done += done
+    assert n_done >= 18
+
+
 def test_fast_optimum_agrees_with_the_printed_program():
     for seed in range(3):
         problem, groups, _ = random_problem(seed)
