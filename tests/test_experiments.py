@@ -265,7 +265,10 @@ def test_table_2_is_about_the_same_answers(monkeypatch, tmp_path):
         assert runner.run(tmp_path, ["neighbours"], jobs=1, out=quiet) == []
     (line,) = runner.read_lines(tmp_path)
     found = line["scores"]["map"]
-    assert np.diff(found[2:]).min() > -1e-3  # with fewer, trees climb on until there are 50
+    # What is sampled inside the last node differs, so a step may fall by a few neighbours of 31,250.
+    # With fewer than five from each tree, trees climb on until there are 50.
+    assert np.diff(found[2:]).min() > -1e-3
+    assert found[-1] == max(found)
     assert found[-1] > 0.9
     assert line["seconds"]["pair_by_pair"] > 0
     report.write(tmp_path)

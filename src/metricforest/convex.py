@@ -27,7 +27,6 @@ from .dense import (
     add_row,
     add_rows_4,
     dot,
-    dot32,
     gram,
     mix_rows,
     padded,
@@ -342,24 +341,19 @@ def newton_direction(Z, n, lam, grad, direction):
         for k in range(size):
             direction[k] = (dot(W[k, :n], u) - grad[k]) / lam
         return 2.0
-    s = np.empty(size, np.float32)
-    hs = np.empty(size, np.float32)
-    res = np.empty(size, np.float32)
+    curved = Rows(size - 1, Z[:n])
+    u = np.empty(n, np.float32)
+    s = -grad
+    hs = np.empty(size)
+    res = -grad
     for k in range(size):
         direction[k] = 0.0
-        res[k] = -grad[k]
-        s[k] = res[k]
     old = dot(res, res)
     stop = ROUGH * ROUGH * old
     products = 0
     while old > stop and products < size:
-        for k in range(size):
-            hs[k] = lam * s[k]
-        for i in range(n):
-            z = Z[i, :size]
-            u0 = dot32(z, s)
-            for k in range(size):
-                hs[k] += u0 * z[k]
+        project_all(curved, s, u)
+        gather_all(curved, u, lam, s, hs)
         products += 1
         step = old / dot(s, hs)
         for k in range(size):
@@ -425,11 +419,13 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
         quadratic /= 2.0 * lam
         scale = min(1.0, 0.5 * linear / quadratic) if quadratic > 0.0 else 1.0
         bound = max(bound, scale * (linear - scale * quadratic))
-        if value - bound <= tol * value + floor:
+        allowed = tol * value + floor
+        if value - bound <= allowed:
             return value, tau, iteration, passes, True
+        close = value - bound <= SHRINKABLE * allowed
         # Smoothing keeps most points a width beyond the margin: w shrunk by that is often better.
         shrink = 1.0 / (1.0 + tau)
-        if value - bound <= SHRINKABLE * (tol * value + floor):
+        if close:
             for i in range(n):
                 trial[i] = np.float32(shrink) * p[i]
             shrunk = evaluate(trial, groups, tau, q, far)[0] + 0.5 * shrink * shrink * ww
@@ -440,16 +436,13 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
                     p[i] = trial[i]
                 return shrunk, tau, iteration, passes, True
         since += 1
-        rounded = since > PATIENCE and value - bound <= SHRINKABLE * (tol * value + floor)
-        if (slack < 0.3 * excess or rounded) and tau > NARROWEST:
+        if (slack < 0.3 * excess or (close and since > PATIENCE)) and tau > NARROWEST:
             # Converged for this width, or as far as rounding lets it: narrow it to what the gap asks
             # for. Most points near the margin lie just beyond it by the width; shrinking w keeps them
             # as near in terms of the new one.
             since = 0
             wider = tau
-            tau = np.float32(
-                max(tau * min(0.5, max(NARROW, 0.5 * (tol * value + floor) / excess)), NARROWEST)
-            )
+            tau = np.float32(max(tau * min(0.5, max(NARROW, 0.5 * allowed / excess)), NARROWEST))
             shrink = (1.0 + tau) / (1.0 + wider)
             for k in range(m):
                 w[k] *= shrink

@@ -26,7 +26,7 @@ intrinsic: Any = numba_intrinsic  # what it decorates is called without the firs
 
 VECTOR = 64  # bytes: 16 float32, 8 float64
 TALL = 4  # rows at a time
-FETCHED = 512
+FETCHED = 512  # entries of a row that are asked for ahead, at most
 CHUNK = 128  # rows that stay in the cache while all tiles go over them
 
 
