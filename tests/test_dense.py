@@ -9,7 +9,6 @@ from metricforest.dense import (
     add_row,
     add_rows_4,
     dot,
-    dot32,
     gram,
     mix_rows,
     padded,
@@ -96,5 +95,3 @@ def test_dense_solver(size):
 def test_dot(size):
     a, b = np.random.default_rng(size).normal(size=(2, size))
     assert dot(a, b) == pytest.approx(float(a @ b), abs=1e-12)
-    short = dot32(a.astype(np.float32), b.astype(np.float32))
-    assert short == pytest.approx(float(a @ b), abs=1e-5)

@@ -3,6 +3,11 @@
 Kernels release Python's lock, are cached on disk and divide as NumPy does. Arithmetic is not relaxed
 (no fastmath): the compiler may lay a kernel out differently in every caller, and a sum that may be
 reordered would then depend on that, so that a first run and a later one from the cache would differ.
+
+Every kernel is optimised on its own and again, with all that it calls, in each kernel that calls it:
+a tall tower of calls takes long to compile. So the few large kernels with one caller each are
+`inlined` into it before types are inferred (for others that takes longer than it saves). And a count
+that is handed on begins as ``np.int64(0)``: else Numba compiles what is called for a literal 0 first.
 """
 
 from __future__ import annotations
@@ -10,3 +15,4 @@ from __future__ import annotations
 from numba import njit
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
+inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")

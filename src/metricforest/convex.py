@@ -254,7 +254,7 @@ def curved_rows(rows, p, groups, tau, near, alone, Z):
     one = np.float32(1.0)
     two = np.float32(2.0)
     zero = np.float32(0.0)
-    r = 0
+    r = np.int64(0)
     total = np.empty((1, X.shape[1]), np.float32)
     found = near[near.size - 1]
     for k in range(found):

@@ -253,28 +253,6 @@ def dot(a, b):
 
 
 @kernel
-def dot32(a, b):
-    """Dot product in float32, in eight lanes."""
-    zero = np.float32(0.0)
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
-    k = 0
-    while k + 8 <= a.size:
-        s0 += a[k] * b[k]
-        s1 += a[k + 1] * b[k + 1]
-        s2 += a[k + 2] * b[k + 2]
-        s3 += a[k + 3] * b[k + 3]
-        s4 += a[k + 4] * b[k + 4]
-        s5 += a[k + 5] * b[k + 5]
-        s6 += a[k + 6] * b[k + 6]
-        s7 += a[k + 7] * b[k + 7]
-        k += 8
-    while k < a.size:
-        s0 += a[k] * b[k]
-        k += 1
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-
-
-@kernel
 def gram(W, n, size, lam):
     """lam I + W'W of the first n rows of W, float32 [n or more, padded(size)].
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined, kernel
 from .convex import Rows, gather_all, project_all
 from .dense import fetch_row, mix_rows, padded
 from .distance import project
@@ -38,6 +38,7 @@ from .ssmmc import (
 GAP_8, GAP_16, GAP_32 = (1 << 8) - 1, (1 << 16) - 1, (1 << 32) - 1  # longest steps, by width
 JITTER = 0.5  # random part of the start, in units of it, where every split may use every feature
 AHEAD = 8  # rows of X that are asked for while one is read
+SMALLEST = 2.0**-63  # steps of a random number
 REDRAWS = 3  # feature subsets tried before a node that will not split becomes a leaf
 
 STATISTICS = (
@@ -88,7 +89,7 @@ def random_below(state, n):
 @kernel
 def random_sign(state):
     """A random number in [-1, 1)."""
-    return np.float64(next_random(state)) / 2.0**63 - 1.0
+    return np.float64(next_random(state)) * SMALLEST - 1.0
 
 
 @kernel
@@ -124,7 +125,9 @@ def take_rows(X, points, K):
     n, d = points.size, K.size
     width = padded(d + 1)
     values = np.empty((n, width), np.float32)
+    ones = np.empty(n, np.float32)
     for i in range(n):
+        ones[i] = 1.0
         if i + AHEAD < n:
             fetch_row(X, points[i + AHEAD])
         x, row = X[points[i]], values[i]
@@ -135,7 +138,7 @@ def take_rows(X, points, K):
             row[k] = 0.0
     rows = Rows(d, values)
     sums = np.zeros(d + 1)
-    gather_all(rows, np.ones(n, np.float32), 0.0, sums, sums)
+    gather_all(rows, ones, 0.0, sums, sums)
     mean = np.zeros(d)
     shift = np.zeros((1, width), np.float32)
     for k in range(d):
@@ -183,7 +186,7 @@ def send(X, points, gaps, weights, side):
     return right
 
 
-@kernel
+@inlined
 def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stats):
     """The solver's plane for a node with judgements, and whether there is one.
 
@@ -222,7 +225,7 @@ def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stat
         few_rows, few, few_kind = rows, members, kind
 
 
-@kernel
+@inlined
 def split_node(
     X, points, K, members, kind, state, settings, subgradient, gaps, weights, side, stats
 ):

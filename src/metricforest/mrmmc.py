@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined, kernel
 from .convex import HARD, Groups, evaluate, gather_all, minimise, project_all
-from .dense import dot, dot32
+from .dense import dot
 from .ranking import argsort, kth_largest
 
 AXIS_ITERATIONS = 6
@@ -40,10 +40,10 @@ def principal_axis(rows, n_iter):
     v = np.zeros(d + 1)
     zero = np.zeros(d + 1)
     p = np.zeros(n, np.float32)
-    longest, length = 0, np.float32(0.0)
+    longest, length = 0, 0.0
     for i in range(n):
         x = rows.values[i, :d]
-        here = dot32(x, x)
+        here = dot(x, x)
         if here > length:
             longest, length = i, here
     for k in range(d):
@@ -148,7 +148,7 @@ def impose_members(w, p, l, scratch):
     return True
 
 
-@kernel
+@inlined
 def solve_mrmmc(rows, start, max_rounds, max_iter):
     """Block-coordinate descent from `start`.
 

@@ -38,48 +38,40 @@ def kth_largest(values, k):
 
 @kernel
 def argsort(values):
-    """Indices that sort `values` upwards, ties by index (quicksort, shorter part first)."""
+    """Indices that sort float32 `values` upwards, ties by index."""
     n = values.size
-    index = np.empty(n, np.int32)
+    keys = np.empty(n, np.int64)  # bits of the value that rise with it, then the index
     for i in range(n):
-        index[i] = i
-    stack = np.empty((64, 2), np.int64)
-    stack[0, 0], stack[0, 1] = 0, n - 1
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        low, high = stack[depth, 0], stack[depth, 1]
-        while high - low > 12:
-            middle = index[(low + high) // 2]
-            pivot = values[middle]
+        bits = np.int64(np.float32(values[i] + np.float32(0.0)).view(np.int32))
+        keys[i] = ((bits if bits >= 0 else -bits - (1 << 31)) << 32) + i
+    stack = np.empty(128, np.int64)
+    stack[0], stack[1] = 0, n - 1
+    depth = 2
+    while depth > 0:  # quicksort; the longer part waits: the stack stays below 2 log2 n
+        depth -= 2
+        low, high = stack[depth], stack[depth + 1]
+        while high > low:
+            pivot = keys[(low + high) // 2]
             i, j = low, high
             while i <= j:
-                while values[index[i]] < pivot or (values[index[i]] == pivot and index[i] < middle):
+                while keys[i] < pivot:
                     i += 1
-                while values[index[j]] > pivot or (values[index[j]] == pivot and index[j] > middle):
+                while keys[j] > pivot:
                     j -= 1
                 if i <= j:
-                    index[i], index[j] = index[j], index[i]
+                    keys[i], keys[j] = keys[j], keys[i]
                     i += 1
                     j -= 1
-            if j - low < high - i:  # the longer part waits: the stack stays below log2 n
-                stack[depth, 0], stack[depth, 1] = i, high
+            if j - low < high - i:
+                stack[depth], stack[depth + 1] = i, high
                 high = j
             else:
-                stack[depth, 0], stack[depth, 1] = low, j
+                stack[depth], stack[depth + 1] = low, j
                 low = i
-            depth += 1
-        for i in range(low + 1, high + 1):
-            moving = index[i]
-            value = values[moving]
-            j = i - 1
-            while j >= low and (
-                values[index[j]] > value or (values[index[j]] == value and index[j] > moving)
-            ):
-                index[j + 1] = index[j]
-                j -= 1
-            index[j + 1] = moving
-    return index
+            depth += 2
+    for i in range(n):
+        keys[i] &= (1 << 32) - 1
+    return keys
 
 
 @kernel

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined, kernel
 from .convex import HARD, Groups, Rows, evaluate, gather_all, minimise, project_all
 from .dense import dot
 from .ranking import argsort, kth_largest
@@ -68,7 +68,9 @@ def make_groups(members, kind, n, fraction):
     counts = count_kinds(kind)
     pairs = counts[MUST] + n_active(counts[CANNOT], fraction)
     triplets = n_active(counts[TRIPLET], fraction)
-    label = np.ones(n, np.float32)
+    label = np.empty(n, np.float32)
+    for i in range(n):
+        label[i] = 1.0
     for j in range(kind.size):
         for e in range(3):
             if members[j, e] >= 0:
@@ -93,11 +95,12 @@ def make_groups(members, kind, n, fraction):
 
 
 @kernel
-def place_group(groups, e, members, size, far, z):
-    """Write a group's members at e, the last of the other sign if `far`; returns how many differ."""
+def place_group(groups, e, members, kind, z):
+    """Write a group's members at e, signed and labelled z; returns how many differ from before."""
     changed = 0
+    size = 3 if kind == TRIPLET else 2
     for s in range(size):
-        sign = -z if far and s == size - 1 else z
+        sign = -z if kind != MUST and s == size - 1 else z
         changed += groups.member[e + s] != members[s] or groups.sign[e + s] != sign
         groups.member[e + s] = members[s]
         groups.sign[e + s] = sign
@@ -114,10 +117,10 @@ def configure(p, members, kind, fraction, groups, margin, order):
     one = np.float32(1.0)
     zero = np.float32(0.0)
     changed = 0
-    e = 0
+    e = np.int64(0)
     for j in range(counts[MUST]):
         z = one if p[members[j, 0]] + p[members[j, 1]] >= zero else -one
-        changed += place_group(groups, e, members[j], 2, False, z)
+        changed += place_group(groups, e, members[j], kind[j], z)
         e += 2
     stop = counts[MUST]
     for which in (CANNOT, TRIPLET):
@@ -142,7 +145,7 @@ def configure(p, members, kind, fraction, groups, margin, order):
         for j in range(start, stop):
             if margin[0, j] > cut or (margin[0, j] == cut and spare > 0):
                 spare -= margin[0, j] == cut
-                changed += place_group(groups, e, members[j], size, True, margin[1, j])
+                changed += place_group(groups, e, members[j], kind[j], margin[1, j])
                 e += size
     for i in range(p.size):
         if groups.label[i] != zero:
@@ -402,7 +405,7 @@ def subgradient_descent(rows, groups, lam, rho, eps, max_iter, w, p):
     return best, iteration, converged
 
 
-@kernel
+@inlined
 def solve_ssmmc(
     rows, members, kind, lam, C, fraction, subgradient, start, tol, max_rounds, max_iter
 ):

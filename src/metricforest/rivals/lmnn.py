@@ -243,7 +243,7 @@ def solve(
 
     before = at(L, near).value
     while n_iter < max_iter and not converged:
-        options = {"maxiter": min(ROUND, max_iter - n_iter), "maxcor": 10, "ftol": 1e-5, "gtol": 0}
+        options = {"maxiter": min(ROUND, max_iter - n_iter), "maxcor": 5, "ftol": 1e-5, "gtol": 0}
         step = minimize(flat, L.ravel(), jac=True, method="L-BFGS-B", options=options)
         n_iter += max(1, step.nit)
         # The list is right near L. A step beyond what it covers may meet impostors that outweigh
