@@ -6,16 +6,20 @@ from numba import njit
 
 from metricforest.dense import (
     CHUNK,
+    LANES,
     add_row,
     add_rows_4,
+    count_holding,
     dot,
     gram,
+    lane_dots,
     mix_rows,
     padded,
     row_dot,
     row_dots_4,
     solve_dense,
 )
+from metricforest.distance import project
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31, 40]
 
@@ -95,3 +99,42 @@ def test_dense_solver(size):
 def test_dot(size):
     a, b = np.random.default_rng(size).normal(size=(2, size))
     assert dot(a, b) == pytest.approx(float(a @ b), abs=1e-12)
+
+
+@njit
+def project_lanes(weights, features, columns, out):
+    lane_dots(weights, features, columns, out)
+
+
+@pytest.mark.parametrize("d_k", [*range(1, 10), 85])
+def test_points_are_projected_together_as_they_are_singly(d_k):
+    """To the bit: the certainties of an index must be those that distances are made of."""
+    rng = np.random.default_rng(d_k)
+    rows = rng.normal(size=(LANES, 2 * d_k)).astype(np.float32)
+    features = np.sort(rng.permutation(2 * d_k)[:d_k]).astype(np.int32)
+    weights = rng.normal(size=d_k + 1).astype(np.float32)
+    gaps = np.diff(features, prepend=0).astype(np.uint8)
+    out = np.empty(LANES)
+    project_lanes(weights, features, np.ascontiguousarray(rows.T.astype(float)), out)
+    np.testing.assert_array_equal(out, [project(row, gaps, weights) for row in rows])
+    np.testing.assert_allclose(out, rows[:, features].astype(float) @ weights[:-1] + weights[-1])
+
+
+@njit
+def holding(places, n, low, size, n_ranges, count):
+    count_holding(places, n, low, size, n_ranges, count)
+
+
+@pytest.mark.parametrize("n_ranges", [0, 1, 3, 30])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 100])
+def test_counting_the_ranges_that_hold_a_place(n, n_ranges):
+    rng = np.random.default_rng(n)
+    places, count = np.zeros((2, padded(n)), np.int32)
+    places[:n] = rng.integers(0, 50, n)
+    places[0] = 2**31 - 1
+    low, size = rng.integers(0, 50, (2, 31)).astype(np.int32)
+    low[0], size[0] = 0, 2**31 - 1
+    holding(places, n, low, size, n_ranges, count)
+    first, end = low[:n_ranges].astype(int), low[:n_ranges].astype(int) + size[:n_ranges]
+    at = places[:n, np.newaxis]
+    np.testing.assert_array_equal(count[:n], ((at >= first) & (at < end)).sum(axis=1))

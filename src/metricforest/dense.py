@@ -25,6 +25,7 @@ from .compiled import kernel
 intrinsic: Any = numba_intrinsic  # what it decorates is called without the first argument
 
 VECTOR = 64  # bytes: 16 float32, 8 float64
+LANES = 8  # points whose projections `lane_dots` sums together
 TALL = 4  # rows at a time
 FETCHED = 512  # entries of a row that are asked for ahead, at most
 CHUNK = 128  # rows that stay in the cache while all tiles go over them
@@ -227,6 +228,77 @@ def add_tile(typing_context, W, start, stop, a, b, sign, M):
 
     index = types.int64
     return types.void(W, index, index, index, index, M.dtype, M), generate
+
+
+@intrinsic
+def lane_dots(typing_context, weights, features, columns, out):
+    """out = weights[-1] + sum over k of weights[k] columns[features[k]], 8 points at once.
+
+    `columns` float64 [d, 8] holds a feature of all points in a row; weights are float32. Summed as in
+    `distance.project`: four sums, k modulo 4, and what is left over goes to the first.
+    """
+
+    def generate(context, builder, signature, args):
+        weights, features, columns, out = (
+            Matrix(context, builder, signature.args[k], args[k]) for k in range(4)
+        )
+        sums = zeros(builder, columns, TALL)
+        n = builder.sub(weights.pitch, number(1))
+
+        def weight(k):
+            return spread(
+                builder, builder.fpext(builder.load(weights.at(k)), columns.item), columns.lanes
+            )
+
+        def term(k):
+            place = builder.sext(builder.load(features.at(k)), ir.IntType(64))
+            return builder.fmul(weight(k), columns.load(place, number(0)))
+
+        builder.store(weight(n), sums[0])
+        fours = builder.and_(n, number(-TALL))
+        with cgutils.for_range_slice(builder, number(0), fours, number(TALL), inc=True) as (k, _):
+            for t in range(TALL):
+                add_to(builder, sums[t], term(builder.add(k, number(t))))
+        with cgutils.for_range_slice(builder, fours, n, number(1), inc=True) as (k, _):
+            add_to(builder, sums[0], term(k))
+        s0, s1, s2, s3 = (builder.load(place) for place in sums)
+        out.store(builder.fadd(builder.fadd(s0, s1), builder.fadd(s2, s3)), number(0))
+        return context.get_dummy_value()
+
+    return types.void(weights, features, columns, out), generate
+
+
+@intrinsic
+def count_holding(typing_context, places, n, low, size, n_ranges, count):
+    """count[c] = how many of the first ranges low:low + size hold places[c], for c up to n.
+
+    All int32, below 2^31; places and count have room for whole vectors.
+    """
+
+    def generate(context, builder, signature, args):
+        places, low, size, count = (
+            Matrix(context, builder, signature.args[k], args[k]) for k in (0, 2, 3, 5)
+        )
+        vector = ir.VectorType(places.item, places.lanes)
+        total = cgutils.alloca_once(builder, vector)
+        step = number(places.lanes)
+        with cgutils.for_range_slice(builder, number(0), args[1], step, inc=True) as (c, _):
+            x = places.load(c)
+            builder.store(ir.Constant(vector, None), total)
+            with cgutils.for_range(builder, args[4]) as loop:
+                first, width = (
+                    spread(builder, builder.load(array.at(loop.index)), places.lanes)
+                    for array in (low, size)
+                )
+                # Below the range the difference wraps round to a large number.
+                held = builder.icmp_unsigned("<", builder.sub(x, first), width)
+                more = builder.zext(held, vector)
+                builder.store(builder.add(builder.load(total), more), total)
+            count.store(builder.load(total), c)
+        return context.get_dummy_value()
+
+    index = types.int64
+    return types.void(places, index, low, size, index, count), generate
 
 
 @kernel

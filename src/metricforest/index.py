@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import kernel
+from .dense import LANES, fetch_row, lane_dots
 from .distance import blocks, in_parallel, project, sigmoid
 from .forest import CHECKED, LEAF, Forest, read_only
 
@@ -376,18 +377,45 @@ def trace(forest, level, rows, alpha, low, high, leaf, certain):
 def fill(forest, index, alpha, t, certain, shift):
     """certain[base - shift + j] = s of every point at every split of tree t.
 
-    Point by point, in the order of the leaves: a row is read once, and the planes on its path have
-    just been read for the point before.
+    LANES neighbours in the order of the leaves go through the nodes that hold any of them together,
+    so a row is read once, and the planes on their path have just been unpacked for those before.
     """
-    for j in range(index.ids.size):
-        x = index.rows[index.order[t, j]]
-        node = forest.root[t]
-        while forest.left[node] != LEAF:
-            row = forest.split[node]
-            p = project(x, forest.gaps[row], forest.weights[row])
-            certain[index.base[node] - shift + j] = sigmoid(p, alpha)
-            right = forest.right[node]
-            node = right if j >= index.start[right] else forest.left[node]
+    n, d = index.rows.shape
+    deepest = index.level[t + 1] - index.level[t]
+    columns = np.zeros((d, LANES))
+    features = np.empty((deepest, forest.gaps.shape[1]), np.int32)
+    unpacked = np.full(deepest, LEAF, np.int32)  # the node of each depth that `features` are of
+    stack = np.empty((deepest + 1, 2), np.int32)
+    p = np.empty(LANES)
+    for low in range(0, n, LANES):
+        high = min(low + LANES, n)
+        for j in range(low, high):
+            if j + LANES < n:
+                fetch_row(index.rows, index.order[t, j + LANES])
+            x = index.rows[index.order[t, j]]
+            for f in range(d):
+                columns[f, j - low] = x[f]
+        stack[0, 0], stack[0, 1] = forest.root[t], 0
+        waiting = 1
+        while waiting > 0:
+            waiting -= 1
+            node, depth = stack[waiting]
+            first, last = max(low, index.start[node]), min(high, index.stop[node])
+            if forest.left[node] == LEAF or first >= last:
+                continue
+            split = forest.split[node]
+            if unpacked[depth] != node:
+                unpacked[depth] = node
+                f = 0
+                for k in range(features.shape[1]):
+                    f += np.int64(forest.gaps[split, k])
+                    features[depth, k] = f
+            lane_dots(forest.weights[split], features[depth], columns, p)
+            for j in range(first, last):
+                certain[index.base[node] - shift + j] = sigmoid(p[j - low], alpha)
+            for child in (forest.right[node], forest.left[node]):  # the left one is next
+                stack[waiting, 0], stack[waiting, 1] = child, depth + 1
+                waiting += 1
 
 
 @kernel

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import kernel
+from .dense import count_holding, padded
 from .distance import blocks, in_parallel, parted, project, sigmoid
 from .forest import LEAF, Forest, read_only_view
 from .index import Index, fill
@@ -317,6 +318,8 @@ class Steps(NamedTuple):
     height: np.ndarray  # float64
     s: np.ndarray  # float64
     base: np.ndarray  # int64
+    low: np.ndarray  # int32   first place of the next step's node
+    size: np.ndarray  # int32  and how many it holds
 
 
 @kernel
@@ -329,17 +332,16 @@ def measure_tree(forest, index, t, paths, a, hard, slots, place, depth, path, to
         return
     for c in range(slots.size):
         place[c] = index.place[t, slots[c]]
-        depth[c] = 0
     deepest = 0
     while node[deepest] != leaf:
         k = deepest
         path.height[k] = height(forest, node[k])
         path.s[k] = paths.certain[a, level + k]
         path.base[k] = index.base[node[k]]
-        low, high = index.start[node[k + 1]], index.stop[node[k + 1]]
-        for c in range(slots.size):
-            depth[c] += (place[c] >= low) & (place[c] < high)
+        path.low[k] = index.start[node[k + 1]]
+        path.size[k] = index.stop[node[k + 1]] - path.low[k]
         deepest += 1
+    count_holding(place, slots.size, path.low, path.size, deepest, depth)
     path.height[deepest] = path.s[deepest] = 0.0
     path.base[deepest] = path.base[deepest - 1]
     if hard:
@@ -367,8 +369,14 @@ def measure(forest, index, paths, hard, found):
     longest, most = longest_path(index), 0
     for a in range(first.size - 1):
         most = max(most, first[a + 1] - first[a])
-    place, depth = np.empty(most, np.int32), np.empty(most, np.int32)
-    path = Steps(np.empty(longest), np.empty(longest), np.empty(longest, np.int64))
+    place, depth = np.zeros(padded(most), np.int32), np.empty(padded(most), np.int32)
+    path = Steps(
+        np.empty(longest),
+        np.empty(longest),
+        np.empty(longest, np.int64),
+        np.empty(longest, np.int32),
+        np.empty(longest, np.int32),
+    )
     total = np.zeros(found.slots.size)
     for t in range(forest.root.size - 1):
         for a in range(first.size - 1):
