@@ -330,8 +330,9 @@ def measure_tree(forest, index, t, paths, a, hard, slots, place, depth, path, to
     node = paths.node[a, level + t :]
     if node[0] == leaf:
         return
+    where = index.place[t]
     for c in range(slots.size):
-        place[c] = index.place[t, slots[c]]
+        place[c] = where[np.uint32(slots[c])]  # unsigned: no look whether it counts from the end
     deepest = 0
     while node[deepest] != leaf:
         k = deepest
@@ -346,11 +347,11 @@ def measure_tree(forest, index, t, paths, a, hard, slots, place, depth, path, to
     path.base[deepest] = path.base[deepest - 1]
     if hard:
         for c in range(slots.size):
-            total[c] += path.height[depth[c]]
+            total[c] += path.height[np.uint32(depth[c])]
     elif index.certain.size > 0:
         for c in range(slots.size):
-            k = depth[c]
-            theirs = np.float64(index.certain[path.base[k] + place[c]])
+            k = np.uint32(depth[c])
+            theirs = np.float64(index.certain[np.uint64(path.base[k] + place[c])])
             total[c] += path.height[k] * abs(path.s[k] - theirs)
     else:
         for c in range(slots.size):
