@@ -1,0 +1,115 @@
+"""What V-measure depends on in a column of Table 3: the graph, the cut, the distance, the forest, the pairs.
+
+One draw of judged pairs, one thing changed at a time; a line has the V-measure of every graph and the
+best. For the columns where HFD stays below the paper.
+
+    python benchmarks/clusters.py [--data usps] [--constraints 10000] [--seed 0] [--jobs 2]
+                                  [--only "as it is" "hard" ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+from sklearn.metrics import v_measure_score
+
+from metricforest import cluster
+from metricforest.experiments import clustering, protocol
+from metricforest.experiments.runner import settings_of
+
+NEIGHBOURS = (5, 10, 15, 20, 30, 50)
+Cut = Callable[[sp.csr_matrix, int, np.random.RandomState], np.ndarray]
+
+
+def plain_cut(graph: sp.csr_matrix, n: int, rng: np.random.RandomState) -> np.ndarray:
+    return cluster.cut(graph, n, 10, rng)
+
+
+def cut_unit_rows(graph: sp.csr_matrix, n: int, rng: np.random.RandomState) -> np.ndarray:
+    """k-means of the eigenvectors' rows brought to length 1."""
+    rows = cluster.embed(graph, n, rng)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return KMeans(n, n_init=10, random_state=rng).fit_predict(rows)
+
+
+def half_and_half(y: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """As many must-links as cannot-links, each drawn from all there are."""
+    pairs: list[np.ndarray] = []
+    for same in (True, False):
+        found = clustering.random_pairs(len(y), min(40 * count, len(y) * (len(y) - 1) // 2), rng)
+        fits = (y[found[:, 0]] == y[found[:, 1]]) == same
+        pairs.append(found[fits][: count // 2])
+    return np.concatenate(pairs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", default="usps")
+    parser.add_argument("--constraints", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", nargs="*", default=None, help="changes to try")
+    options = parser.parse_args()
+    settings = settings_of("clustering", False)
+    data = protocol.load(options.data, "fine")
+    n_classes = len(data.class_names)
+
+    def learn(how: str = "per class", **parameters: Any) -> Any:
+        rng = np.random.default_rng([options.seed, options.constraints])
+        if how == "per class":
+            pairs, _same = protocol.pairs_of_labels(data.y, options.constraints, rng)
+        elif how == "half":
+            pairs = half_and_half(data.y, options.constraints, rng)
+        else:
+            pairs = clustering.random_pairs(len(data.y), options.constraints, rng)
+        same = np.where(data.y[pairs[:, 0]] == data.y[pairs[:, 1]], 1, -1)
+        metric = protocol.make(
+            protocol.HFD, options.data, settings, options.seed, options.jobs, **parameters
+        )
+        return protocol.learn(metric, protocol.HFD, data.X, data.y, pairs, same)
+
+    def judge(change: str, metric: Any, power: float = 1.0, cut: Cut = plain_cut, **search: Any):
+        if options.only is not None and change not in options.only:
+            return
+        if not hasattr(metric, "kneighbors"):
+            metric = metric()
+        search = {"n_candidates": settings["candidates"]} | search
+        distance, index = metric.kneighbors(n_neighbors=max(NEIGHBOURS), **search)
+        votes = np.mean(data.y[index[:, :5]] == data.y[:, np.newaxis], axis=1)
+        found = []
+        for k in NEIGHBOURS:
+            alike = cluster.similarity(distance[:, :k], None) ** power
+            graph = cluster.joined(cluster.neighbour_graph(alike, index[:, :k]), metric, None)
+            labels = cut(graph, n_classes, np.random.RandomState(options.seed))
+            found.append(float(v_measure_score(data.y, labels)))
+        cells = " | ".join(f"{v:.3f}" for v in found)
+        print(f"| {change} | {votes.mean():.3f} | {cells} | {max(found):.3f} |", flush=True)
+
+    heads = " | ".join(f"{k} neighbours" for k in NEIGHBOURS)
+    print(f"| change | five nearest of the same class | {heads} | best |")
+    print("|---" * (len(NEIGHBOURS) + 3) + "|")
+    base = learn()
+    judge("as it is", base)
+    judge("exact search", base, n_candidates=None)
+    judge("hard distance", base, hard=True)
+    judge("similarity (1 - D)^16", base, power=16.0)
+    judge("eigenvectors' rows to length 1", base, cut=cut_unit_rows)
+    for alpha in (0.1, 2.0):
+        base.set_params(alpha=alpha)
+        judge(f"alpha {alpha}", base)
+    judge("min_node_size 20", lambda: learn(min_node_size=20))
+    judge("cannot_link_fraction 1", lambda: learn(cannot_link_fraction=1.0))
+    judge("all features in every split", lambda: learn(max_features=1.0))
+    judge("reg_lambda 0.1", lambda: learn(reg_lambda=0.1))
+    judge("C 0.1", lambda: learn(C=0.1))
+    judge("any two rows as pairs", lambda: learn("uniform"))
+    judge("half of the pairs must-links", lambda: learn("half"))
+
+
+if __name__ == "__main__":
+    main()
