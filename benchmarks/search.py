@@ -210,7 +210,9 @@ def cifar(repeat: int, trees: int) -> Iterator[Figure]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Quality and speed of searching.")
-    parser.add_argument("--only", nargs="*", default=["quality", "speed"])
+    parser.add_argument(
+        "--only", nargs="*", default=["quality", "speed"], choices=["quality", "speed", "cifar"]
+    )
     parser.add_argument("--repeat", type=int, default=5, help="timings per figure (median)")
     parser.add_argument("--trees", type=int, default=20, help="trees of the CIFAR-10 forest")
     options = parser.parse_args()
