@@ -4,7 +4,7 @@ One draw of judged pairs, one thing changed at a time; a line has the V-measure 
 best. For the columns where HFD stays below the paper.
 
     python benchmarks/clusters.py [--data usps] [--constraints 10000] [--seed 0] [--jobs 2]
-                                  [--only "as it is" "hard" ...]
+                                  [--only "as it is" "hard distance" ...]
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ NEIGHBOURS = (5, 10, 15, 20, 30, 50)
 Cut = Callable[[sp.csr_matrix, int, np.random.RandomState], np.ndarray]
 
 
+STARTS = settings_of("clustering", False)["kmeans_starts"]
+
+
 def plain_cut(graph: sp.csr_matrix, n: int, rng: np.random.RandomState) -> np.ndarray:
-    return cluster.cut(graph, n, 10, rng)
+    return cluster.cut(graph, n, STARTS, rng)
 
 
 def cut_unit_rows(graph: sp.csr_matrix, n: int, rng: np.random.RandomState) -> np.ndarray:
     """k-means of the eigenvectors' rows brought to length 1."""
     rows = cluster.embed(graph, n, rng)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return KMeans(n, n_init=10, random_state=rng).fit_predict(rows)
+    return KMeans(n, n_init=STARTS, random_state=rng).fit_predict(rows)
 
 
 def half_and_half(y: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -75,6 +78,8 @@ def main() -> None:
         )
         return protocol.learn(metric, protocol.HFD, data.X, data.y, pairs, same)
 
+    tried = []
+
     def judge(
         change: str,
         make: Callable[[], Any],
@@ -82,6 +87,7 @@ def main() -> None:
         cut: Cut = plain_cut,
         **search: Any,
     ) -> None:
+        tried.append(change)
         if options.only is not None and change not in options.only:
             return
         metric = make()
@@ -113,6 +119,8 @@ def main() -> None:
     judge("C 0.1", lambda: learn(C=0.1))
     judge("any two rows as pairs", lambda: learn("uniform"))
     judge("half of the pairs must-links", lambda: learn("half"))
+    if unknown := set(options.only or ()) - set(tried):
+        parser.error(f"no such change: {sorted(unknown)}; there are {tried}")
 
 
 if __name__ == "__main__":

@@ -100,6 +100,17 @@ def test_one_distance_whoever_measures(learned):
     )
 
 
+def test_one_distance_of_wide_rows():
+    """Features far apart take gaps of two bytes, and 203 rows leave some lanes of the index idle."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(203, 700)), rng.integers(0, 3, 203)
+    metric = HierarchyForest(5, max_features=5, n_constraints=200, random_state=0).fit(X, y)
+    assert metric.forest_.gaps.dtype == np.uint16
+    distance, ids = metric.kneighbors(n_neighbors=20, n_candidates=3)
+    pairs = metric.pair_distance(np.repeat(X, 20, axis=0), X[ids.ravel()])
+    np.testing.assert_array_equal(distance.ravel(), pairs)
+
+
 def test_sums_of_the_scan_are_as_near_as_promised(learned):
     metric, X, Q = learned
     forest, index = metric.forest_, metric._searchable()
