@@ -24,8 +24,10 @@ from metricforest.ssmmc import (
     CANNOT,
     MUST,
     START_ITERATIONS,
+    SUPERVISED_ROUNDS,
     TRIPLET,
     best_threshold,
+    make_groups,
     solve_ssmmc,
     start_direction,
 )
@@ -234,8 +236,8 @@ def node_problems(metric: HierarchyForest, X: np.ndarray, max_rows: int) -> list
 def start_of(problem: Problem) -> np.ndarray | None:
     """w of the start, None where the splitter would go on to another rung."""
     rows, members, kind = problem
-    w, usable = start_direction(rows, members, kind, START_ITERATIONS)
-    if not usable:
+    w = np.full(rows.n_features + 1, np.nan)
+    if not start_direction(rows, members, kind, START_ITERATIONS, w):
         return None
     w[-1] = 0.0
     q = (points_of(rows) @ w[:-1]).astype(np.float32)
@@ -259,7 +261,10 @@ def solve(
     max_iter: int = 100,
 ):
     """(w, objectives by round, converged, groups) of `solve_ssmmc`."""
-    w, history, _n_iter, _passes, converged, groups = solve_ssmmc(
+    groups = make_groups(problem.members, problem.kind, len(problem.rows.values), fraction)
+    history = np.full(max_rounds + SUPERVISED_ROUNDS + 2, np.nan)
+    w = start.copy()
+    rounds, _n_iter, _passes, converged = solve_ssmmc(
         problem.rows,
         problem.members,
         problem.kind,
@@ -267,12 +272,14 @@ def solve(
         C,
         fraction,
         subgradient,
-        start,
         tol,
         max_rounds,
         max_iter,
+        groups,
+        history,
+        w,
     )
-    return w, history, converged, groups
+    return w, history[: rounds + 1], converged, groups
 
 
 def configuration(problem: Problem, groups: Groups) -> naive.Configuration:

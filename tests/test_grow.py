@@ -1,10 +1,14 @@
 """Growing trees: seeds, features, constraints passed down, nodes that will not split."""
 
+import gc
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from conftest import balance_scale, fruit_and_cycles, three_clusters
 from metricforest import grow
+from metricforest.compiled import collector_resting
 from metricforest.constraints import Constraints, gather
 from metricforest.forest import LEAF, check
 from metricforest.ssmmc import CANNOT, MUST
@@ -222,3 +226,23 @@ def test_trees_differ_when_every_feature_is_used():
     table = gather(len(X), pairs, labels)
     roots = [tree(X, table, seed=seed, d_k=4)[0].weights[0] for seed in range(8)]
     assert len({root.tobytes() for root in roots}) > 4
+
+
+def test_collector_rests_while_compiling_and_no_longer():
+    new, compiled = SimpleNamespace(signatures=[]), SimpleNamespace(signatures=["once"])
+    assert gc.isenabled()
+    with collector_resting(new):
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with collector_resting(compiled):
+        assert gc.isenabled()
+    with pytest.raises(KeyboardInterrupt), collector_resting(new):
+        raise KeyboardInterrupt
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with collector_resting(new):
+            pass
+        assert not gc.isenabled()  # as whoever turned it off left it
+    finally:
+        gc.enable()

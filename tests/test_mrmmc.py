@@ -20,10 +20,11 @@ from metricforest.mrmmc import (
 def split(Z, max_rounds=15, max_iter=100):
     """(rows, w, energy, converged) from the principal axis and Otsu's cut, as a node does it."""
     rows = make_rows(Z)
-    w = principal_axis(rows, AXIS_ITERATIONS)
+    w = np.full(rows.n_features + 1, np.nan)
+    principal_axis(rows, AXIS_ITERATIONS, w)
     q = (points_of(rows) @ w[:-1]).astype(np.float32)
     w[-1] = -otsu_threshold(q, n_required(len(q)))
-    w, energy, _rounds, _n_iter, _passes, converged = solve_mrmmc(rows, w, max_rounds, max_iter)
+    energy, _rounds, _n_iter, _passes, converged = solve_mrmmc(rows, max_rounds, max_iter, w)
     return rows, w, energy, converged
 
 
@@ -65,13 +66,14 @@ def test_membership_is_imposed(seed):
 @pytest.mark.parametrize("n", [2, 5, 40])
 def test_identical_points_have_no_cut(n):
     rows = make_rows(np.tile([1.5, -2.0, 3.0], (n, 1)))
-    w = principal_axis(rows, AXIS_ITERATIONS)
+    w = np.full(rows.n_features + 1, np.nan)
+    principal_axis(rows, AXIS_ITERATIONS, w)
     assert np.isfinite(w).all()
     q = np.zeros(n, np.float32)
     cut = otsu_threshold(q, n_required(n))
     assert np.isnan(cut)
     w[-1] = -cut
-    w, _, rounds, *_ = solve_mrmmc(rows, w, 5, 100)
+    _, rounds, *_ = solve_mrmmc(rows, 5, 100, w)
     assert rounds == 0
     assert np.isnan(w[-1])
 
@@ -131,7 +133,8 @@ def test_principal_axis(d):
     rng = np.random.default_rng(d)
     Z = rng.normal(size=(50, d)) * np.arange(1, d + 1) ** 2
     rows = make_rows(Z)
-    v = principal_axis(rows, 100)
+    v = np.full(d + 1, np.nan)
+    principal_axis(rows, 100, v)
     assert v[-1] == 0
     assert np.linalg.norm(v) == pytest.approx(1, rel=1e-6)
     top = np.linalg.svd(points_of(rows), full_matrices=False)[2][0]

@@ -26,6 +26,7 @@ from .dense import (
     TALL,
     add_row,
     add_rows_4,
+    cleared,
     dot,
     gram,
     mix_rows,
@@ -69,7 +70,7 @@ class Rows(NamedTuple):
 def project_all(rows, w, p):
     """p = v.x + b of every point."""
     n, width = rows.values.shape
-    v = np.zeros(width, np.float32)
+    v = cleared(np.empty(width, np.float32))
     for k in range(w.size):
         v[k] = w[k]
     fours = n // TALL * TALL
@@ -87,8 +88,7 @@ def gather_all(rows, c, lam, w, grad):
         grad[k] = lam * w[k]
     part = np.empty(width, np.float32)
     for low in range(0, n, 256):  # short float32 sums, added up in float64
-        for k in range(width):
-            part[k] = 0.0
+        cleared(part)
         high = min(low + 256, n)
         fours = high // TALL * TALL
         for i in range(low, fours, TALL):
@@ -330,7 +330,9 @@ def newton_direction(Z, n, lam, grad, direction):
             solve_dense(gram(Z, n, size, lam), direction)
             return 1.0
         # (lam I + Z'Z)^-1 = (I - Z' (lam I + ZZ')^-1 Z) / lam
-        W = np.zeros((size, padded(n)), np.float32)
+        W = np.empty((size, padded(n)), np.float32)
+        for k in range(size):
+            cleared(W[k])
         u = np.empty(n)
         for i in range(n):
             z = Z[i, :size]
@@ -343,10 +345,11 @@ def newton_direction(Z, n, lam, grad, direction):
         return 2.0
     curved = Rows(size - 1, Z[:n])
     u = np.empty(n, np.float32)
-    s = -grad
+    s = np.empty(size)
     hs = np.empty(size)
-    res = -grad
+    res = np.empty(size)
     for k in range(size):
+        s[k] = res[k] = -grad[k]
         direction[k] = 0.0
     old = dot(res, res)
     stop = ROUGH * ROUGH * old
@@ -396,7 +399,7 @@ def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
     q = np.empty(n, np.float32)
     c = np.empty(n, np.float32)
     trial = np.empty(n, np.float32)
-    alone = np.zeros(n, np.float32)
+    alone = cleared(np.empty(n, np.float32))
     Z = np.empty((0, padded(m)), np.float32)
     near = np.empty(n + groups.start.size, np.int32)
     far = np.empty(n + groups.start.size, np.int32)

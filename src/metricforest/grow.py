@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import collector_resting, inlined, kernel
 from .convex import Rows, gather_all, project_all
-from .dense import fetch_row, mix_rows, padded
+from .dense import cleared, fetch_row, mix_rows, padded
 from .distance import project
 from .forest import LEAF, Forest, gap_dtype, read_only_view
 from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
@@ -28,8 +28,10 @@ from .ssmmc import (
     SAMPLE,
     SAMPLE_GAP,
     START_ITERATIONS,
+    SUPERVISED_ROUNDS,
     TRIPLET,
     best_threshold,
+    make_groups,
     solve_ssmmc,
     start_direction,
     thin_out,
@@ -96,7 +98,7 @@ def random_sign(state):
 def draw_features(X, points, pool, d_k, state):
     """K_tl: up to d_k features that vary among `points`, ascending. `pool` is reshuffled."""
     d = pool.size
-    chosen = np.zeros(d, np.bool_)
+    chosen = cleared(np.empty(d, np.int8))
     found = 0
     for slot in range(d):
         j = slot + random_below(state, d - slot)
@@ -105,7 +107,7 @@ def draw_features(X, points, pool, d_k, state):
         value = X[points[0], f]
         for i in range(1, points.size):
             if X[points[i], f] != value:
-                chosen[f] = True
+                chosen[f] = 1
                 found += 1
                 break
         if found == d_k:
@@ -137,10 +139,11 @@ def take_rows(X, points, K):
         for k in range(d + 1, width):
             row[k] = 0.0
     rows = Rows(d, values)
-    sums = np.zeros(d + 1)
+    sums = cleared(np.empty(d + 1))
     gather_all(rows, ones, 0.0, sums, sums)
-    mean = np.zeros(d)
-    shift = np.zeros((1, width), np.float32)
+    mean = np.empty(d)
+    shift = np.empty((1, width), np.float32)
+    cleared(shift[0])
     for k in range(d):
         mean[k] = np.float32(sums[k] / n)
         shift[0, k] = mean[k]
@@ -187,8 +190,8 @@ def send(X, points, gaps, weights, side):
 
 
 @inlined
-def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stats):
-    """The solver's plane for a node with judgements, and whether there is one.
+def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stats, w):
+    """Fills the solver's plane for a node with judgements; returns whether there is one.
 
     Where judgements are many, a sample of them finds the plane that all of them then move.
     """
@@ -198,7 +201,7 @@ def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stat
     few_rows, few, few_kind = rows, members, kind
     if thin:
         few_rows, few, few_kind = thin_out(rows, members, kind)
-    w, usable = start_direction(few_rows, few, few_kind, START_ITERATIONS)
+    usable = start_direction(few_rows, few, few_kind, START_ITERATIONS, w)
     for k in range(d):
         w[k] += jitter * random_sign(state) / np.sqrt(d)
     q = np.empty(len(few_rows.values), np.float32)
@@ -206,20 +209,22 @@ def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stat
     project_all(few_rows, w, q)
     w[d] = -best_threshold(q, few, few_kind, 1)
     if not usable or np.isnan(w[d]):
-        return w, False
+        return False
     share = len(few_rows.values) / n
+    history = np.empty(s.max_rounds + SUPERVISED_ROUNDS + 2)
     stats[N_SUPERVISED] += 1
     stats[PASSES] += share * (2 * START_ITERATIONS + 3)
     while True:
-        w, history, _n_iter, passes, done, _groups = solve_ssmmc(
-            few_rows, few, few_kind, s.lam, s.C, s.fraction, subgradient, w,
-            SAMPLE_GAP if thin else s.tol, s.max_rounds, s.max_iter,
+        groups = make_groups(few, few_kind, len(few_rows.values), s.fraction)
+        rounds, _n_iter, passes, done = solve_ssmmc(
+            few_rows, few, few_kind, s.lam, s.C, s.fraction, subgradient,
+            SAMPLE_GAP if thin else s.tol, s.max_rounds, s.max_iter, groups, history, w,
         )  # fmt: skip
         stats[PASSES] += share * passes
-        stats[ROUNDS] += history.size - 1
+        stats[ROUNDS] += rounds
         if not thin:
             stats[UNFINISHED] += not done
-            return w, True
+            return True
         thin = False
         share = 1.0
         few_rows, few, few_kind = rows, members, kind
@@ -244,14 +249,14 @@ def split_node(
     s = settings
     d = K.size
     q = np.empty(n, np.float32)
-    w = np.zeros(d + 1)
+    w = cleared(np.empty(d + 1))
     usable = True
     for rung in range(4):
         if rung == 0 and supervised:
             # Where no features are drawn, the start must make the trees differ.
             jitter = JITTER if s.d_k == X.shape[1] else 0.0
-            w, usable = judged_plane(
-                rows, members, kind, jitter, state, settings, subgradient, stats
+            usable = judged_plane(
+                rows, members, kind, jitter, state, settings, subgradient, stats, w
             )
             if not usable:
                 continue
@@ -263,7 +268,7 @@ def split_node(
                 for k in range(d):
                     w[k] = random_sign(state)
             elif rung != 1 and (rung == 0 or supervised):
-                w = principal_axis(rows, AXIS_ITERATIONS)
+                principal_axis(rows, AXIS_ITERATIONS, w)
             elif rung == 2:
                 continue
             w[d] = 0.0
@@ -278,8 +283,8 @@ def split_node(
                 continue
             w[d] = -cut
             if rung == 0 or rung == 2:
-                w, _value, _rounds, _n_iter, passes, _done = solve_mrmmc(
-                    rows, w, s.max_rounds_unsupervised, s.max_iter
+                _energy, _rounds, _n_iter, passes, _done = solve_mrmmc(
+                    rows, s.max_rounds_unsupervised, s.max_iter, w
                 )
                 stats[N_UNSUPERVISED] += 1
                 stats[PASSES_UNSUPERVISED] += passes + 2 * AXIS_ITERATIONS + 2
@@ -289,16 +294,6 @@ def split_node(
             stats[RESCUED] += rung > 0
             return right
     return 0
-
-
-@kernel
-def resized(array, size):
-    """The first `size` rows of a matrix, with room for as many."""
-    bigger = np.empty((size, array.shape[1]), array.dtype)
-    for i in range(min(size, array.shape[0])):
-        for j in range(array.shape[1]):
-            bigger[i, j] = array[i, j]
-    return bigger
 
 
 @kernel
@@ -324,11 +319,12 @@ def grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
     for f in range(d):
         pool[f] = f
     spare = np.empty(max(N, L), np.int32)
-    stats = np.zeros(N_STATS)
+    stats = cleared(np.empty(N_STATS))
 
     links = np.empty((2 * N, 6), np.int32)  # left, right, parent, start, stop, split
-    gaps = np.empty((64, d_k), gap_like.dtype)
-    weights = np.empty((64, d_k + 1), np.float32)
+    # Room for the most splits there can be: memory that is never written to costs nothing.
+    gaps = np.empty((N, d_k), gap_like.dtype)
+    weights = np.empty((N, d_k + 1), np.float32)
     n_nodes = n_splits = 0
     stack = np.empty((N + 1, 6), np.int64)
     stack[0, 0], stack[0, 1] = LEAF, 0
@@ -371,9 +367,6 @@ def grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
             local_kind[j] = MUST
             local[j, 0], local[j, 1], local[j, 2] = local[n_rows + j, 0], local[n_rows + j, 1], -1
 
-        if n_splits == len(gaps):
-            gaps = resized(gaps, 2 * n_splits)
-            weights = resized(weights, 2 * n_splits)
         right = 0
         for _attempt in range(REDRAWS + 1):
             K = draw_features(X, points, pool, d_k, state)
@@ -436,22 +429,18 @@ def grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
             else:
                 top[2], top[3], top[4], top[5] = start, middle, c_start, a
             depth += 1
-    return (
-        resized(links, n_nodes),
-        resized(gaps, n_splits),
-        resized(weights, n_splits),
-        order,
-        stats,
-    )
+    return links[:n_nodes], gaps[:n_splits], weights[:n_splits], order, stats
 
 
 def tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np.ndarray]:
     """Grow one tree: (a forest of it alone, statistics)."""
     like = np.empty(0, gap_dtype(X.shape[1], settings.d_k))
     X, members, kind = map(read_only_view, (X, members, kind))
-    links, gaps, weights, order, stats = grow_tree(
-        X, members, kind, np.uint64(seed), settings, subgradient, like
-    )
+    with collector_resting(grow_tree):
+        links, gaps, weights, order, stats = grow_tree(
+            X, members, kind, np.uint64(seed), settings, subgradient, like
+        )
+    gaps, weights = gaps.copy(), weights.copy()  # let go of the room for more splits
     columns = np.ascontiguousarray(links.T)
     left, right, parent, start, stop, split = columns
     root = np.array([0, len(links)], np.int32)

@@ -20,7 +20,7 @@ import numpy as np
 
 from .compiled import inlined, kernel
 from .convex import HARD, Groups, evaluate, gather_all, minimise, project_all
-from .dense import dot
+from .dense import cleared, dot
 from .ranking import argsort, kth_largest
 
 AXIS_ITERATIONS = 6
@@ -34,12 +34,11 @@ def n_required(n):
 
 
 @kernel
-def principal_axis(rows, n_iter):
-    """(v, 0): leading principal axis of centred rows, by power iteration from the longest one."""
+def principal_axis(rows, n_iter, v):
+    """Fills (v, 0): leading principal axis of centred rows, by power iteration from the longest one."""
     n, d = len(rows.values), rows.n_features
-    v = np.zeros(d + 1)
-    zero = np.zeros(d + 1)
-    p = np.zeros(n, np.float32)
+    zero = cleared(np.empty(d + 1))
+    p = np.empty(n, np.float32)
     longest, length = 0, 0.0
     for i in range(n):
         x = rows.values[i, :d]
@@ -48,6 +47,7 @@ def principal_axis(rows, n_iter):
             longest, length = i, here
     for k in range(d):
         v[k] = rows.values[longest, k]
+    v[d] = 0.0
     for _ in range(n_iter):
         norm = np.sqrt(dot(v, v))
         if norm == 0.0:
@@ -60,7 +60,6 @@ def principal_axis(rows, n_iter):
     norm = np.sqrt(dot(v, v))
     for k in range(d):
         v[k] /= max(norm, 1e-30)
-    return v
 
 
 @kernel
@@ -149,29 +148,28 @@ def impose_members(w, p, l, scratch):
 
 
 @inlined
-def solve_mrmmc(rows, start, max_rounds, max_iter):
-    """Block-coordinate descent from `start`.
+def solve_mrmmc(rows, max_rounds, max_iter, w):
+    """Block-coordinate descent from `w`, which is updated in place.
 
-    Returns (w, energy / n, rounds, iterations, passes, converged). A start whose bias is nan (no cut
-    leaves l points on each side) comes back as it is.
+    Returns (energy / n, rounds, iterations, passes, converged). A start whose bias is nan (no cut
+    leaves l points on each side) stays as it is.
     """
     n, d = len(rows.values), rows.n_features
     l = n_required(n)
     lam = 1.0 / n
     groups = Groups(
         0,
-        np.zeros(3, np.int32),
-        np.zeros(2 * l, np.int32),
-        np.zeros(2 * l, np.float32),
-        np.zeros(2, np.float32),
-        np.zeros(n, np.float32),
-        np.zeros(1, np.float32),
+        cleared(np.empty(3, np.int32)),
+        cleared(np.empty(2 * l, np.int32)),
+        cleared(np.empty(2 * l, np.float32)),
+        np.empty(2, np.float32),
+        cleared(np.empty(n, np.float32)),
+        np.empty(1, np.float32),
     )
     for side in range(2):
         groups.start[side + 1] = (side + 1) * l
         groups.weight[side] = 1.0 / n
     groups.label_weight[0] = 1.0 / n
-    w = start.copy()
     p = np.empty(n, np.float32)
     scratch = np.empty(n, np.float32)
     near = np.empty(n + 3, np.int32)
@@ -192,4 +190,4 @@ def solve_mrmmc(rows, start, max_rounds, max_iter):
         rounds += 1
         impose_members(w, p, l, scratch)
     energy = evaluate(p, groups, HARD, scratch, near)[0] + 0.5 * lam * dot(w, w)
-    return w, energy, rounds, n_iter, passes, converged
+    return energy, rounds, n_iter, passes, converged

@@ -23,7 +23,7 @@ import numpy as np
 
 from .compiled import inlined, kernel
 from .convex import HARD, Groups, Rows, evaluate, gather_all, minimise, project_all
-from .dense import dot
+from .dense import cleared, dot
 from .ranking import argsort, kth_largest
 
 MUST, CANNOT, TRIPLET = 0, 1, 2
@@ -41,7 +41,7 @@ SAMPLE_GAP = 0.1
 @kernel
 def count_kinds(kind):
     """How many there are of each; they come sorted."""
-    counts = np.zeros(3, np.int64)
+    counts = np.empty(3, np.int64)
     seen = 0
     for which in range(3):
         low, high = seen, kind.size
@@ -75,7 +75,7 @@ def make_groups(members, kind, n, fraction):
         for e in range(3):
             if members[j, e] >= 0:
                 label[members[j, e]] = 0.0
-    start = np.zeros(pairs + triplets + 1, np.int32)
+    start = cleared(np.empty(pairs + triplets + 1, np.int32))
     weight = np.empty(pairs + triplets, np.float32)
     for g in range(pairs + triplets):
         start[g + 1] = start[g] + (2 if g < pairs else 3)
@@ -86,11 +86,11 @@ def make_groups(members, kind, n, fraction):
     return Groups(
         pairs,
         start,
-        np.zeros(n_members, np.int32),
-        np.zeros(n_members, np.float32),
+        cleared(np.empty(n_members, np.int32)),
+        cleared(np.empty(n_members, np.float32)),
         weight,
         label,
-        np.zeros(1, np.float32),
+        cleared(np.empty(1, np.float32)),
     )
 
 
@@ -209,14 +209,15 @@ def within_scale(rows, members, kind):
 
 
 @kernel
-def start_direction(rows, members, kind, n_iter):
-    """v that makes cannot-links long against must-links: the top of S_C v = mu S_M v.
+def start_direction(rows, members, kind, n_iter, v):
+    """Fills (v, 0) that makes cannot-links long against must-links: the top of S_C v = mu S_M v.
 
     Conjugate-gradient ascent of the Rayleigh quotient. S_C v = X' L_C X v with L_C the Laplacian of
     the pairs, so an iteration is two passes and O(L) scalars; no d x d matrix is ever formed.
+    Returns whether there is such a direction.
     """
     n, d = len(rows.values), rows.n_features
-    c = np.zeros(n, np.float32)
+    c = cleared(np.empty(n, np.float32))
     for j in range(
         kind.size
     ):  # two-colour the cannot-links in one sweep: a first guess at the sides
@@ -227,12 +228,12 @@ def start_direction(rows, members, kind, n_iter):
                 c[near] = 1.0 if c[far] == 0.0 else -c[far]
             if c[far] == 0.0:
                 c[far] = -c[near]
-    v = np.zeros(d + 1)
-    gather_all(rows, c, 0.0, v, v)
+    zero = cleared(np.empty(d + 1))
+    gather_all(rows, c, 0.0, zero, v)
     v[d] = 0.0
     norm = np.sqrt(dot(v, v))
     if norm == 0.0:
-        return v, False
+        return False
     for k in range(d):
         v[k] /= norm
     ridge = 1e-3 * within_scale(rows, members, kind)
@@ -240,10 +241,9 @@ def start_direction(rows, members, kind, n_iter):
     ts = np.empty(n, np.float32)
     uc = np.empty(n, np.float32)
     um = np.empty(n, np.float32)
-    r = np.zeros(d + 1)
-    s = np.zeros(d + 1)
+    r = np.empty(d + 1)
+    s = cleared(np.empty(d + 1))
     old = 0.0
-    zero = np.zeros(d + 1)
     project_all(rows, v, t)
     for _ in range(n_iter):
         a11, _count = laplacian(t, members, kind, np.int64(1), uc)
@@ -254,7 +254,7 @@ def start_direction(rows, members, kind, n_iter):
             b11 = dot(um, t)
         b11 += ridge * dot(v, v) + 1e-12
         if a11 == 0.0:
-            return v, False
+            return False
         theta = a11 / b11
         for i in range(n):
             c[i] = uc[i] - np.float32(theta) * um[i]
@@ -297,7 +297,7 @@ def start_direction(rows, members, kind, n_iter):
             s[k] /= norm
         for i in range(n):
             t[i] = (t[i] + np.float32(x) * ts[i]) / np.float32(norm)
-    return v, True
+    return True
 
 
 @kernel
@@ -312,7 +312,7 @@ def best_threshold(q, members, kind, min_side):
     place = np.empty(n, np.int32)
     for i in range(n):
         place[rank[i]] = i
-    gain = np.zeros(n + 1)
+    gain = cleared(np.empty(n + 1))
     n_between, n_within = 0, 0
     for j in range(kind.size):
         n_between += 2 if kind[j] == TRIPLET else (1 if kind[j] == CANNOT else 0)
@@ -345,7 +345,7 @@ def thin_out(rows, members, kind):
     n = len(rows.values)
     stride = kind.size // SAMPLE
     L = (kind.size + stride - 1) // stride
-    place = np.zeros(n, np.int32)  # counted from 1
+    place = cleared(np.empty(n, np.int32))  # counted from 1
     few = np.empty((L, 3), np.int32)
     few_kind = np.empty(L, np.int8)
     m = 0
@@ -407,16 +407,27 @@ def subgradient_descent(rows, groups, lam, rho, eps, max_iter, w, p):
 
 @inlined
 def solve_ssmmc(
-    rows, members, kind, lam, C, fraction, subgradient, start, tol, max_rounds, max_iter
+    rows,
+    members,
+    kind,
+    lam,
+    C,
+    fraction,
+    subgradient,
+    tol,
+    max_rounds,
+    max_iter,
+    groups,
+    history,
+    w,
 ):
-    """Algorithm 2 from `start`.
+    """Algorithm 2 from `w` = (v, b), which becomes the plane for the rows as given.
 
-    Returns w = (v, b) for the rows as given, J (not smoothed) at the start of every round and at the
-    end, the number of inner iterations and of passes over the rows, whether the last convex problem
-    was solved to `tol`, and that problem's groups.
+    `groups` comes from `make_groups` and leaves as the last convex problem; `history` has room for J
+    (not smoothed) at the start of every round and at the end. Returns the number of rounds, of inner
+    iterations and of passes over the rows, and whether the last problem was solved to `tol`.
     """
     n, d = len(rows.values), rows.n_features
-    groups = make_groups(members, kind, n, fraction)
     margin = np.empty((2, kind.size), np.float32)
     scratch = np.empty(kind.size, np.float32)
     n_alone = 0
@@ -429,7 +440,6 @@ def solve_ssmmc(
         total_weight += 1.0 if counts[which] > 0 else 0.0
     rho = np.sqrt(total_weight / lam)
 
-    w = start.copy()
     old = np.empty(d + 1)
     p = np.empty(n, np.float32)
     c = np.empty(n, np.float32)
@@ -442,7 +452,6 @@ def solve_ssmmc(
     exact = False  # early rounds only need the right side of the plane, the last one the optimum
     solved = False  # whether w is the optimum of the configuration before this one
     rounds = 0
-    history = np.empty(max_rounds + SUPERVISED_ROUNDS + 2)
     converged = False
     while True:
         settled = configure(p, members, kind, fraction, groups, margin, scratch) == 0 and rounds > 0
@@ -489,4 +498,4 @@ def solve_ssmmc(
                 break
         t += 1
     history[rounds] = evaluate(p, groups, HARD, c, near)[0] + 0.5 * lam * dot(w, w)
-    return w, history[: rounds + 1], n_iter, passes, converged, groups
+    return rounds, n_iter, passes, converged
