@@ -263,8 +263,10 @@ def test_table_2_is_about_the_same_answers(monkeypatch, tmp_path):
     monkeypatch.setattr(neighbours, "SETTINGS", settings)
     with open(os.devnull, "w") as quiet:
         assert runner.run(tmp_path, ["neighbours"], jobs=1, out=quiet) == []
-    (line,) = runner.read_lines(tmp_path)
+    line, alone = runner.read_lines(tmp_path)
+    assert alone["pairs"] == 0
     found = line["scores"]["map"]
+    assert alone["scores"]["map"] != found
     # What is sampled inside the last node differs, so a step may fall by a few neighbours of 31,250.
     # With fewer than five from each tree, trees climb on until there are 50.
     assert np.diff(found[2:]).min() > -1e-3
@@ -272,6 +274,8 @@ def test_table_2_is_about_the_same_answers(monkeypatch, tmp_path):
     assert found[-1] > 0.9
     assert line["seconds"]["pair_by_pair"] > 0
     report.write(tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "ours (rows alone) |" in text
 
 
 def children(pid):

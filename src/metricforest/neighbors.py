@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined, kernel
 from .dense import count_holding, padded
 from .distance import blocks, in_parallel, parted, project, sigmoid
 from .forest import LEAF, Forest, read_only_view
@@ -194,33 +194,34 @@ def paths_of(forest, index, rows, turn, own):
     """The paths of the rows turn; own[a] is the slot of row turn[a] itself, or -1."""
     T = forest.root.size - 1
     leaf = np.empty((turn.size, T), np.int32)
-    certain = np.zeros((turn.size, index.level[T]), np.float32)
+    certain = np.empty((turn.size, index.level[T]), np.float32)
     path = np.empty((turn.size, index.level[T] + T), np.int32)
+    left, right, start, base = forest.left, forest.right, index.start, index.base
+    kept = index.certain
     for t in range(T):
+        level, n_levels = index.level[t], index.level[t + 1] - index.level[t]
         for a in range(turn.size):
             i = own[a]
-            known = 0 <= i < index.ids.size and index.certain.size > 0
+            known = 0 <= i < index.ids.size and kept.size > 0
             j = index.place[t, i] if known else 0
-            node = forest.root[t]
-            k = index.level[t]
-            while forest.left[node] != LEAF:
-                path[a, k + t] = node
-                right = forest.right[node]
+            nodes, s = path[a, level + t : level + t + n_levels + 1], certain[a, level:]
+            node = np.uint32(forest.root[t])
+            k = np.uint64(0)
+            while left[node] != LEAF:
+                nodes[k] = node
+                other = np.uint32(right[node])
                 if known:
-                    certain[a, k] = index.certain[index.base[node] + j]
-                    to_right = j >= index.start[right]
+                    s[k] = kept[np.uint64(base[node] + j)]
+                    to_right = j >= start[other]
                 else:
                     row = forest.split[node]
                     p = project(rows[turn[a]], forest.gaps[row], forest.weights[row])
-                    certain[a, k] = sigmoid(p, index.alpha[0])
+                    s[k] = sigmoid(p, index.alpha[0])
                     to_right = p > 0.0
-                k += 1
-                node = right if to_right else forest.left[node]
-            leaf[a, t] = node
-            while k <= index.level[t + 1]:
-                path[a, k + t] = node
-                node = LEAF
-                k += 1
+                k += np.uint64(1)
+                node = other if to_right else np.uint32(left[node])
+            leaf[a, t] = nodes[k] = node
+            nodes[k + np.uint64(1) :] = LEAF
     return Paths(leaf, certain, path)
 
 
@@ -322,51 +323,30 @@ class Steps(NamedTuple):
     size: np.ndarray  # int32  and how many it holds
 
 
-@kernel
-def measure_tree(forest, index, t, paths, a, hard, slots, place, depth, path, total):
-    """total += H_t of query a to the points slots."""
+@inlined
+def step_down(forest, index, t, paths, a, path):
+    """Write query a's way through tree t into `path`; returns the number of splits on it."""
     level = index.level[t]
     leaf = paths.leaf[a, t]
-    node = paths.node[a, level + t :]
-    if node[0] == leaf:
-        return
-    where = index.place[t]
-    for c in range(slots.size):
-        place[c] = where[np.uint32(slots[c])]  # unsigned: no look whether it counts from the end
-    deepest = 0
-    while node[deepest] != leaf:
-        k = deepest
-        path.height[k] = height(forest, node[k])
+    k = 0
+    node = paths.node[a, level + t]
+    while node != leaf:
+        path.height[k] = height(forest, node)
         path.s[k] = paths.certain[a, level + k]
-        path.base[k] = index.base[node[k]]
-        path.low[k] = index.start[node[k + 1]]
-        path.size[k] = index.stop[node[k + 1]] - path.low[k]
-        deepest += 1
-    count_holding(place, slots.size, path.low, path.size, deepest, depth)
-    path.height[deepest] = path.s[deepest] = 0.0
-    path.base[deepest] = path.base[deepest - 1]
-    if hard:
-        for c in range(slots.size):
-            total[c] += path.height[np.uint32(depth[c])]
-    elif index.certain.size > 0:
-        for c in range(slots.size):
-            k = np.uint32(depth[c])
-            theirs = np.float64(index.certain[np.uint64(path.base[k] + place[c])])
-            total[c] += path.height[k] * abs(path.s[k] - theirs)
-    else:
-        for c in range(slots.size):
-            k = depth[c]
-            if k < deepest:
-                row = forest.split[node[k]]
-                p = project(index.rows[slots[c]], forest.gaps[row], forest.weights[row])
-                theirs = np.float64(sigmoid(p, index.alpha[0]))
-                total[c] += path.height[k] * abs(path.s[k] - theirs)
+        path.base[k] = index.base[node]
+        node = paths.node[a, level + t + k + 1]
+        path.low[k] = index.start[node]
+        path.size[k] = index.stop[node] - path.low[k]
+        k += 1
+    path.height[k] = path.s[k] = 0.0
+    path.base[k] = path.base[k - 1] if k > 0 else 0
+    return k
 
 
 @kernel
 def measure(forest, index, paths, hard, found):
     """T times the distance of every candidate to its query."""
-    first = found.first
+    first, slots = found.first, found.slots
     longest, most = longest_path(index), 0
     for a in range(first.size - 1):
         most = max(most, first[a + 1] - first[a])
@@ -378,13 +358,37 @@ def measure(forest, index, paths, hard, found):
         np.empty(longest, np.int32),
         np.empty(longest, np.int32),
     )
-    total = np.zeros(found.slots.size)
+    far, s, base = path.height, path.s, path.base
+    certain = index.certain
+    total = np.zeros(slots.size)
     for t in range(forest.root.size - 1):
+        where = index.place[t]
         for a in range(first.size - 1):
-            here = slice(first[a], first[a + 1])
-            measure_tree(
-                forest, index, t, paths, a, hard, found.slots[here], place, depth, path, total[here]
-            )
+            deepest = step_down(forest, index, t, paths, a, path)
+            if deepest == 0:
+                continue
+            low, n = np.uint64(first[a]), first[a + 1] - first[a]
+            # Unsigned: no look whether an index counts from the end.
+            for c in range(np.uint64(n)):
+                place[c] = where[np.uint32(slots[low + c])]
+            count_holding(place, n, path.low, path.size, deepest, depth)
+            if hard:
+                for c in range(np.uint64(n)):
+                    total[low + c] += far[np.uint32(depth[c])]
+            elif certain.size > 0:
+                for c in range(np.uint64(n)):
+                    k = np.uint32(depth[c])
+                    theirs = np.float64(certain[np.uint64(base[k] + place[c])])
+                    total[low + c] += far[k] * abs(s[k] - theirs)
+            else:
+                for c in range(np.uint64(n)):
+                    k = depth[c]
+                    if k < deepest:
+                        row = forest.split[paths.node[a, index.level[t] + t + k]]
+                        x = index.rows[slots[low + c]]
+                        p = project(x, forest.gaps[row], forest.weights[row])
+                        theirs = np.float64(sigmoid(p, index.alpha[0]))
+                        total[low + c] += far[k] * abs(s[k] - theirs)
     return total
 
 

@@ -34,6 +34,11 @@ SETTINGS = {
     "solvers": Setting(
         ("lbfgs", "subgradient"), "the default, and the paper's Algorithm 1", ("lbfgs",)
     ),
+    "unsupervised": Setting(
+        True,
+        "also a forest of the rows alone: the paper does not say how many constraints, if any, the "
+        "forest of this experiment was learned from",
+    ),
     "pair_queries": Setting(
         20, "queries timed for the paper's kind of brute force, one pair after the other", 5
     ),
@@ -41,11 +46,17 @@ SETTINGS = {
 }
 
 
+def readings(settings: Settings) -> list[dict[str, Any]]:
+    """The ways to learn a forest that are compared."""
+    found: list[dict[str, Any]] = [{"solver": solver} for solver in settings["solvers"]]
+    return found + [{"solver": "lbfgs", "pairs": 0}] * settings["unsupervised"]
+
+
 def units(settings: Settings) -> list[Unit]:
     return [
-        Unit(NAME, dataset, protocol.HFD, seed, (("solver", solver),), alone=True)
+        Unit(NAME, dataset, protocol.HFD, seed, tuple(reading.items()), alone=True)
         for dataset in settings["datasets"]
-        for solver in settings["solvers"]
+        for reading in readings(settings)
         for seed in range(settings["repeats"].get(dataset, 1))
     ]
 
@@ -60,7 +71,10 @@ def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
     )
     seconds: dict[str, float] = {}
     with protocol.stopwatch(seconds, "fit"):
-        protocol.learn(metric, protocol.HFD, data.X, data.y, pairs, same)
+        if "pairs" in dict(unit.more):  # 0 of them
+            metric.fit(data.X)
+        else:
+            protocol.learn(metric, protocol.HFD, data.X, data.y, pairs, same)
     metric.n_jobs = 1
     k = settings["neighbours"]
     metric.kneighbors(data.X[:2], k, n_candidates=None)  # builds the index, compiles

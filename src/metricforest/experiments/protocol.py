@@ -65,6 +65,7 @@ LISTS = (  # settings that only say which units there are
     "scaling",
     "both_scalings",
     "solvers",
+    "unsupervised",
 )
 OWNERS = {
     "itml_": ("ITML",),
