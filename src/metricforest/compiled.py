@@ -9,7 +9,7 @@ a tall tower of calls takes long to compile. So the few large kernels with one c
 `inlined` into it before types are inferred (for others that takes longer than it saves). And a count
 that is handed on begins as ``np.int64(0)``: else Numba compiles what is called for a literal 0 first.
 Half of what Numba writes for LLVM is counting references to arrays, at every name that is given to
-one: so kernels fill the arrays they are handed rather than return new ones.
+one: so the large kernels fill arrays they are handed rather than return new ones.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
 @contextmanager
 def collector_resting(function: Any) -> Iterator[None]:
-    """Python's search for cycles of garbage rests in this block, if `function` is not compiled yet.
+    """Python's search for cycles of garbage rests in this block, the first time in a process.
 
-    Compiling makes millions of objects that stay for a while: a tenth of its time would go into looking
-    through them again and again.
+    The first call of `function` compiles it (or loads it), then runs. Compiling makes millions of
+    objects that stay for a while: a tenth of its time would go into looking through them again and again.
     """
     if function.signatures or not gc.isenabled():
         yield

@@ -322,7 +322,8 @@ def grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
     stats = cleared(np.empty(N_STATS))
 
     links = np.empty((2 * N, 6), np.int32)  # left, right, parent, start, stop, split
-    # Room for the most splits there can be: memory that is never written to costs nothing.
+    # Room for the most splits there can be, about as much as the root's rows take. What is never
+    # written to stays address space.
     gaps = np.empty((N, d_k), gap_like.dtype)
     weights = np.empty((N, d_k + 1), np.float32)
     n_nodes = n_splits = 0
@@ -441,7 +442,7 @@ def tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np
             X, members, kind, np.uint64(seed), settings, subgradient, like
         )
     gaps, weights = gaps.copy(), weights.copy()  # let go of the room for more splits
-    columns = np.ascontiguousarray(links.T)
+    columns = links.T.copy()
     left, right, parent, start, stop, split = columns
     root = np.array([0, len(links)], np.int32)
     forest = Forest(root, left, right, parent, start, stop, split, gaps, weights, order[np.newaxis])

@@ -209,17 +209,17 @@ def paths_of(forest, index, rows, turn, own):
             k = np.uint64(0)
             while left[node] != LEAF:
                 nodes[k] = node
-                other = np.uint32(right[node])
+                right_child = np.uint32(right[node])
                 if known:
                     s[k] = kept[np.uint64(base[node] + j)]
-                    to_right = j >= start[other]
+                    to_right = j >= start[right_child]
                 else:
                     row = forest.split[node]
                     p = project(rows[turn[a]], forest.gaps[row], forest.weights[row])
                     s[k] = sigmoid(p, index.alpha[0])
                     to_right = p > 0.0
                 k += np.uint64(1)
-                node = other if to_right else np.uint32(left[node])
+                node = right_child if to_right else np.uint32(left[node])
             leaf[a, t] = nodes[k] = node
             nodes[k + np.uint64(1) :] = LEAF
     return Paths(leaf, certain, path)
@@ -358,7 +358,7 @@ def measure(forest, index, paths, hard, found):
         np.empty(longest, np.int32),
         np.empty(longest, np.int32),
     )
-    far, s, base = path.height, path.s, path.base
+    heights, s, base = path.height, path.s, path.base
     certain = index.certain
     total = np.zeros(slots.size)
     for t in range(forest.root.size - 1):
@@ -374,12 +374,12 @@ def measure(forest, index, paths, hard, found):
             count_holding(place, n, path.low, path.size, deepest, depth)
             if hard:
                 for c in range(np.uint64(n)):
-                    total[low + c] += far[np.uint32(depth[c])]
+                    total[low + c] += heights[np.uint32(depth[c])]
             elif certain.size > 0:
                 for c in range(np.uint64(n)):
                     k = np.uint32(depth[c])
                     theirs = np.float64(certain[np.uint64(base[k] + place[c])])
-                    total[low + c] += far[k] * abs(s[k] - theirs)
+                    total[low + c] += heights[k] * abs(s[k] - theirs)
             else:
                 for c in range(np.uint64(n)):
                     k = depth[c]
@@ -388,7 +388,7 @@ def measure(forest, index, paths, hard, found):
                         x = index.rows[slots[low + c]]
                         p = project(x, forest.gaps[row], forest.weights[row])
                         theirs = np.float64(sigmoid(p, index.alpha[0]))
-                        total[low + c] += far[k] * abs(s[k] - theirs)
+                        total[low + c] += heights[k] * abs(s[k] - theirs)
     return total
 
 

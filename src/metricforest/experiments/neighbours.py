@@ -63,6 +63,7 @@ def units(settings: Settings) -> list[Unit]:
 
 def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
     data = protocol.load(unit.dataset, "fine")
+    alone = dict(unit.more).get("pairs") == 0
     count = protocol.n_constraints(unit.dataset, len(data.class_names), settings)
     pairs, same = protocol.pairs_of_labels(data.y, count, unit.rng())
     # Times are taken on one thread: they are compared with a loop over pairs.
@@ -71,7 +72,7 @@ def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
     )
     seconds: dict[str, float] = {}
     with protocol.stopwatch(seconds, "fit"):
-        if "pairs" in dict(unit.more):  # 0 of them
+        if alone:
             metric.fit(data.X)
         else:
             protocol.learn(metric, protocol.HFD, data.X, data.y, pairs, same)

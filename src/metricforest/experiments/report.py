@@ -222,7 +222,7 @@ def search_lines(results: Results, dataset: str, reading: dict[str, Any]) -> lis
 
 
 def algorithm(reading: dict[str, Any]) -> str:
-    if "pairs" in reading:
+    if reading.get("pairs") == 0:
         return " (rows alone)"
     return " (Algorithm 1)" if reading["solver"] == "subgradient" else ""
 
