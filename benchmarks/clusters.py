@@ -27,10 +27,8 @@ from metricforest.experiments import clustering, protocol
 from metricforest.experiments.runner import settings_of
 
 NEIGHBOURS = (5, 10, 15, 20, 30, 50)
-Cut = Callable[[sp.csr_matrix, int, np.random.RandomState], np.ndarray]
-
-
 STARTS = settings_of("clustering", False)["kmeans_starts"]
+Cut = Callable[[sp.csr_matrix, int, np.random.RandomState], np.ndarray]
 
 
 def plain_cut(graph: sp.csr_matrix, n: int, rng: np.random.RandomState) -> np.ndarray:

@@ -22,9 +22,9 @@ from metricforest.hierarchy import prepare
 from metricforest.rivals.mapped import LinearMetric
 from metricforest.ssmmc import (
     CANNOT,
+    HISTORY,
     MUST,
     START_ITERATIONS,
-    SUPERVISED_ROUNDS,
     TRIPLET,
     best_threshold,
     make_groups,
@@ -262,7 +262,7 @@ def solve(
 ):
     """(w, objectives by round, converged, groups) of `solve_ssmmc`."""
     groups = make_groups(problem.members, problem.kind, len(problem.rows.values), fraction)
-    history = np.full(max_rounds + SUPERVISED_ROUNDS + 2, np.nan)
+    history = np.full(max_rounds + HISTORY, np.nan)
     w = start.copy()
     rounds, _n_iter, _passes, converged = solve_ssmmc(
         problem.rows,

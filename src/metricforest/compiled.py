@@ -8,7 +8,7 @@ Every kernel is optimised on its own and again, with all that it calls, in each 
 a tall tower of calls takes long to compile. So the few large kernels with one caller each are
 `inlined` into it before types are inferred (for others that takes longer than it saves). And a count
 that is handed on begins as ``np.int64(0)``: else Numba compiles what is called for a literal 0 first.
-Half of what Numba writes for LLVM is counting references to arrays, at every name that is given to
+Much of what Numba writes for LLVM is counting references to arrays, at every name that is given to
 one: so the large kernels fill arrays they are handed rather than return new ones.
 """
 

@@ -24,11 +24,11 @@ from .forest import LEAF, Forest, gap_dtype, read_only_view
 from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
 from .ranking import median_cut
 from .ssmmc import (
+    HISTORY,
     MUST,
     SAMPLE,
     SAMPLE_GAP,
     START_ITERATIONS,
-    SUPERVISED_ROUNDS,
     TRIPLET,
     best_threshold,
     make_groups,
@@ -211,7 +211,7 @@ def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stat
     if not usable or np.isnan(w[d]):
         return False
     share = len(few_rows.values) / n
-    history = np.empty(s.max_rounds + SUPERVISED_ROUNDS + 2)
+    history = np.empty(s.max_rounds + HISTORY)
     stats[N_SUPERVISED] += 1
     stats[PASSES] += share * (2 * START_ITERATIONS + 3)
     while True:

@@ -29,6 +29,7 @@ from .ranking import argsort, kth_largest
 MUST, CANNOT, TRIPLET = 0, 1, 2
 
 SUPERVISED_ROUNDS = 3  # rounds before the unconstrained points join in
+HISTORY = SUPERVISED_ROUNDS + 2  # entries of a history beyond the most rounds
 START_ITERATIONS = 8
 TRACE_SAMPLE = 256
 # Before the labels and active constraints settle, a problem is only solved to this optimality gap,
@@ -423,9 +424,10 @@ def solve_ssmmc(
 ):
     """Algorithm 2 from `w` = (v, b), which becomes the plane for the rows as given.
 
-    `groups` comes from `make_groups` and leaves as the last convex problem; `history` has room for J
-    (not smoothed) at the start of every round and at the end. Returns the number of rounds, of inner
-    iterations and of passes over the rows, and whether the last problem was solved to `tol`.
+    `groups` comes from `make_groups` and leaves as the last convex problem. `history`, of size
+    max_rounds + HISTORY, takes J (not smoothed) at the start of every round and at the end. Returns the
+    number of rounds, of inner iterations and of passes over the rows, and whether the last problem was
+    solved to `tol`.
     """
     n, d = len(rows.values), rows.n_features
     margin = np.empty((2, kind.size), np.float32)

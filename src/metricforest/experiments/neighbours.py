@@ -63,8 +63,8 @@ def units(settings: Settings) -> list[Unit]:
 
 def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
     data = protocol.load(unit.dataset, "fine")
-    alone = dict(unit.more).get("pairs") == 0
     count = protocol.n_constraints(unit.dataset, len(data.class_names), settings)
+    count = dict(unit.more).get("pairs", count)
     pairs, same = protocol.pairs_of_labels(data.y, count, unit.rng())
     # Times are taken on one thread: they are compared with a loop over pairs.
     metric: Any = protocol.make(
@@ -72,10 +72,7 @@ def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
     )
     seconds: dict[str, float] = {}
     with protocol.stopwatch(seconds, "fit"):
-        if alone:
-            metric.fit(data.X)
-        else:
-            protocol.learn(metric, protocol.HFD, data.X, data.y, pairs, same)
+        protocol.learn(metric, protocol.HFD, data.X, data.y, pairs, same)
     metric.n_jobs = 1
     k = settings["neighbours"]
     metric.kneighbors(data.X[:2], k, n_candidates=None)  # builds the index, compiles
