@@ -6,7 +6,7 @@ import pytest
 import naive_pairs as naive
 from conftest import three_clusters
 from metricforest.rivals import RandomForestDistance
-from metricforest.rivals.rfd import pair_features
+from metricforest.rivals.rfd import pair_features, votes_of
 
 
 @pytest.fixture(scope="module", params=["random-forest", "extra-trees"])
@@ -39,6 +39,31 @@ def test_distances_are_the_forest_s_own_vote(fitted):
         else forest.predict(features)
     )
     np.testing.assert_allclose(metric.pair_distance(X[:-1], X[1:]), vote, rtol=1e-12)
+
+
+def test_pairs_on_a_threshold_go_where_scikit_learn_sends_them():
+    """Whole numbers: the middle of two rows is often exactly where a tree cuts."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, size=(80, 3)).astype(float)
+    y = (X.sum(axis=1) > 7).astype(int)
+    metric = RandomForestDistance(9, n_constraints=400, standardize=False, random_state=0).fit(X, y)
+    rows = metric._prepare(X)
+    i, j = np.divmod(np.arange(80 * 80), 80)
+    features = pair_features(rows[i], rows[j])
+    tree = metric.forest_.estimators_[0].tree_
+    inner = tree.children_left >= 0
+    assert np.isin(tree.threshold[inner], features).any()
+    vote = metric.forest_.predict_proba(features)[:, 1].reshape(80, 80)
+    np.testing.assert_allclose(metric.pairwise_distances(X), vote, rtol=1e-12)
+
+
+def test_a_threshold_in_single_precision_cuts_as_it_does(fitted):
+    _, metric = fitted
+    votes = votes_of(metric.forest_)
+    threshold = np.concatenate([tree.tree_.threshold for tree in metric.forest_.estimators_])
+    assert (votes.cut <= threshold).all()
+    assert (np.nextafter(votes.cut, np.float32(np.inf)) > threshold).all()
+    assert (votes.cut != threshold).any()
 
 
 def test_symmetric_and_between_0_and_1(fitted):
