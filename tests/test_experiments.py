@@ -217,6 +217,20 @@ def test_losses_are_paired_by_seed(tmp_path):
     np.testing.assert_allclose(losses["HFD"], [10, 10, 10])
 
 
+def test_noise_scores_by_hand():
+    """Two queries of class 0 and 1, three neighbours each, one variant."""
+    raw = {
+        "clean": np.array([[[0, 0, 1], [1, 0, 0]]]),
+        "corrupted": np.array([[[1, 0, 1], [1, 0, 1]]]),
+        "truth": np.array([0, 1]),
+    }
+    settings = runner.settings_of("noise", False)
+    scores = noise.score(Unit("noise", "sonar", "HFD", 0), raw, settings)
+    assert scores == {
+        "corrupted": [0.5], "clean": [0.5], "wrong": [2 / 6], "alike": [3 / 6],
+    }  # fmt: skip
+
+
 def test_failures_are_named_and_the_rest_is_done(tiny, tmp_path, monkeypatch):
     answer = classification.answer
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,31 +51,48 @@ def corrupt(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray
     return noisy
 
 
-def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
+class Fold(NamedTuple):
+    """What is learned from, and what is asked."""
+
+    X: np.ndarray
+    y: np.ndarray  # the true labels
+    noisy: np.ndarray  # those that are learned from
+    pairs: np.ndarray
+    same: np.ndarray
+    test_X: np.ndarray
+    test_y: np.ndarray
+
+
+def folds(unit: Unit, settings: Settings) -> Iterator[Fold]:
+    """Every fold of a unit: more noise corrupts more of the same rows, for all metrics alike."""
     data = protocol.load(unit.dataset, "fine")
-    parts: dict[str, list] = {"corrupted": [], "clean": [], "truth": []}
-    seconds = {}
     count = protocol.n_constraints(unit.dataset, len(data.class_names), settings)
     for fold in range(settings["folds"]):
         train, test = classification.split(unit, data, settings["folds"], fold)
-        X, y = data.X[train], data.y[train]
-        # More noise corrupts more of the same rows, for all metrics alike.
+        y = data.y[train]
         noisy = corrupt(y, unit["noise"] / 100, unit.rng(fold))
         pairs, same = protocol.pairs_of_labels(noisy, count, unit.rng(fold, "pairs"))
+        yield Fold(data.X[train], y, noisy, pairs, same, data.X[test], data.y[test])
+
+
+def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
+    parts: dict[str, list] = {"corrupted": [], "clean": [], "truth": []}
+    seconds = {}
+    for fold in folds(unit, settings):
         found = []
         for variant in protocol.variants(unit.metric, settings):
             metric = protocol.make(
                 unit.metric, unit.dataset, settings, unit.seed, n_jobs, **variant
             )
             with protocol.stopwatch(seconds, "fit"):
-                protocol.learn(metric, unit.metric, X, noisy, pairs, same)
+                protocol.learn(metric, unit.metric, fold.X, fold.noisy, fold.pairs, fold.same)
             _, index = protocol.search(
-                metric, unit.metric, data.X[test], settings["neighbours"], settings["candidates"]
+                metric, unit.metric, fold.test_X, settings["neighbours"], settings["candidates"]
             )
             found.append(index)
-        parts["corrupted"].append(noisy[np.array(found)])
-        parts["clean"].append(y[np.array(found)])
-        parts["truth"].append(data.y[test])
+        parts["corrupted"].append(fold.noisy[np.array(found)])
+        parts["clean"].append(fold.y[np.array(found)])
+        parts["truth"].append(fold.test_y)
     raw = {
         "corrupted": np.concatenate(parts["corrupted"], axis=1).astype(np.int16),
         "clean": np.concatenate(parts["clean"], axis=1).astype(np.int16),
@@ -84,8 +102,18 @@ def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
 
 
 def score(unit: Unit, raw: dict[str, np.ndarray], settings: Settings) -> dict[str, Any]:
-    """Accuracy with either kind of voter, one for each variant of the metric."""
-    return {
+    """For each variant of the metric: accuracy with either kind of voter, and who the voters are.
+
+    `wrong`: the share of neighbours with a wrong label; `alike`: of those truly of the query's class.
+    """
+    accuracy = {
         voters: [float((protocol.vote(near) == raw["truth"]).mean()) for near in raw[voters]]
         for voters in settings["votes"]
+    }
+    wrong = raw["corrupted"] != raw["clean"]
+    alike = raw["clean"] == raw["truth"][:, np.newaxis]
+    return {
+        **accuracy,
+        "wrong": wrong.mean(axis=(1, 2)).tolist(),
+        "alike": alike.mean(axis=(1, 2)).tolist(),
     }

@@ -345,6 +345,24 @@ def noise_losses(results: Results, voters: str) -> dict[str, list[float]]:
     return losses
 
 
+def noise_voters(results: Results) -> Table:
+    """Who votes with 20 % noise; of several variants of a metric, the one with the best vote."""
+    table = Table(
+        ["metric", "neighbours with a wrong label", "neighbours truly of the class"],
+        [],
+        caption="Who votes when 20 % of the labels are wrong, %",
+    )
+    for metric in protocol.METRICS:
+        scores = [line["scores"] for line in results.of("noise", metric=metric, noise=20)]
+        if scores:
+            best = np.mean([s["corrupted"] for s in scores], axis=0).argmax()
+            cells = [
+                with_error([100 * s[what][best] for s in scores], 1) for what in ("wrong", "alike")
+            ]
+            table.rows.append([metric, *cells])
+    return table
+
+
 def noise_section(results: Results) -> Section:
     levels = results.settings["noise"]["levels"]
     parts: list[str | Table | Figure] = [
@@ -370,6 +388,7 @@ def noise_section(results: Results) -> Section:
             least = min(losses, key=lambda m: np.mean(losses[m]))
             table.strong.add((protocol.METRICS.index(least), len(levels) + 1))
         parts.append(table)
+    parts.append(noise_voters(results))
 
     def draw() -> Any:
         fig, axes = canvas(9, 3.8, 2)
@@ -495,7 +514,10 @@ def clustering_section(results: Results) -> Section:
         "class (see the settings), those marked 'uniform pairs' draw any two rows.",
     ]
     if lags:
-        parts.append(f"Below the paper: {'; '.join(lags)}.")
+        parts.append(
+            f"Below the paper: {'; '.join(lags)}. What was tried to find out why is in "
+            "docs/reproduce.md of the library."
+        )
     for dataset in results.settings["clustering"]["datasets"]:
         counts = paper.CONSTRAINTS[dataset]
         table = Table(
@@ -641,7 +663,8 @@ def summary(results: Results) -> Section:
         said.append(
             f"Noise: from 0 to 20 % wrong labels HFD loses {with_error(losses[HFD], 1)} points, rank "
             f"{order.index(HFD) + 1} of {len(order)} (least: {order[0]}, "
-            f"{with_error(losses[order[0]], 1)})."
+            f"{with_error(losses[order[0]], 1)}). Where only the metric saw them it loses "
+            f"{with_error(noise_losses(results, 'clean')[HFD], 1)}: the rest are wrong voters."
         )
     reached, judged, _ = clustering_summary(results)
     if judged:
