@@ -52,6 +52,16 @@ def test_gradient_is_that_of_finite_differences():
         np.testing.assert_allclose(gradient[i, j], (high - low) / (2 * h), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("gamma", "most"), [(1.0, 25), (10.0, 50), (100.0, 75)])
+def test_features_of_very_different_variance_take_few_passes(gamma, most):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20)) * np.logspace(0, -2, 20)
+    y = (X[:, 0] + 30 * X[:, 15] > 0).astype(int)
+    metric = ITML(gamma, n_constraints=1000, standardize=False, random_state=0).fit(X, y)
+    assert metric.gap_ <= 1e-4 * metric.objective_
+    assert metric.n_iter_ <= most
+
+
 def test_bound_is_below_the_minimum_everywhere():
     problem = small_problem()
     minimum = minimise(problem, 1e-12, 500).objective
