@@ -27,6 +27,7 @@ SETTINGS = {
             "hard": (False, True),
             "solver": ("lbfgs", "subgradient"),
             "min_node_size": (2, 5, 10, 30),
+            "reg_lambda": (0.0001, 0.001, 0.01, 0.1),
             "n_constraints": (0, 50, 200, 1_000, 4_000),
         },
         "what users ask about; hard is certainty 1, as if alpha were endless; 0 constraints is the "
