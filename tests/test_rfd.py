@@ -1,5 +1,7 @@
 """The random forest distance against walking its trees pair by pair."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,22 @@ def test_a_threshold_in_single_precision_cuts_as_it_does(fitted):
     assert (votes.cut <= threshold).all()
     assert (np.nextafter(votes.cut, np.float32(np.inf)) > threshold).all()
     assert (votes.cut != threshold).any()
+
+
+def test_wide_rows_go_in_blocks_of_few(fitted, monkeypatch):
+    X, metric = fitted
+    whole, pairs = metric.pairwise_distances(X), metric.pair_distance(X[:-1], X[1:])
+    monkeypatch.setattr("metricforest.rivals.rfd.BLOCK_NUMBERS", 3 * X.shape[1])
+    np.testing.assert_array_equal(metric.pairwise_distances(X), whole)
+    np.testing.assert_array_equal(metric.pair_distance(X[:-1], X[1:]), pairs)
+
+
+def test_a_pickle_does_not_hold_the_trees_twice(fitted):
+    X, metric = fitted
+    assert "_votes" not in metric.__getstate__()
+    again = pickle.loads(pickle.dumps(metric))
+    np.testing.assert_array_equal(again.pairwise_distances(X), metric.pairwise_distances(X))
+    assert not hasattr(pickle.loads(pickle.dumps(RandomForestDistance())), "_votes")
 
 
 def test_symmetric_and_between_0_and_1(fitted):

@@ -345,22 +345,26 @@ def noise_losses(results: Results, voters: str) -> dict[str, list[float]]:
     return losses
 
 
-def noise_voters(results: Results) -> Table:
-    """Who votes with 20 % noise; of several variants of a metric, the one with the best vote."""
+def noise_voters(results: Results) -> list[Table]:
+    """Who votes with 20 % noise; of several variants of a metric, the one with the best vote.
+
+    Nothing where the scores are older than that question and the raw answers are not there.
+    """
     table = Table(
         ["metric", "neighbours with a wrong label", "neighbours truly of the class"],
         [],
         caption="Who votes when 20 % of the labels are wrong, %",
     )
     for metric in protocol.METRICS:
-        scores = [line["scores"] for line in results.of("noise", metric=metric, noise=20)]
+        lines = results.of("noise", metric=metric, noise=20)
+        scores = [line["scores"] for line in lines if "wrong" in line["scores"]]
         if scores:
             best = np.mean([s["corrupted"] for s in scores], axis=0).argmax()
             cells = [
                 with_error([100 * s[what][best] for s in scores], 1) for what in ("wrong", "alike")
             ]
             table.rows.append([metric, *cells])
-    return table
+    return [table] if table.rows else []
 
 
 def noise_section(results: Results) -> Section:
@@ -388,7 +392,7 @@ def noise_section(results: Results) -> Section:
             least = min(losses, key=lambda m: np.mean(losses[m]))
             table.strong.add((protocol.METRICS.index(least), len(levels) + 1))
         parts.append(table)
-    parts.append(noise_voters(results))
+    parts += noise_voters(results)
 
     def draw() -> Any:
         fig, axes = canvas(9, 3.8, 2)
@@ -663,8 +667,8 @@ def summary(results: Results) -> Section:
         said.append(
             f"Noise: from 0 to 20 % wrong labels HFD loses {with_error(losses[HFD], 1)} points, rank "
             f"{order.index(HFD) + 1} of {len(order)} (least: {order[0]}, "
-            f"{with_error(losses[order[0]], 1)}). Where only the metric saw them it loses "
-            f"{with_error(noise_losses(results, 'clean')[HFD], 1)}: the rest are wrong voters."
+            f"{with_error(losses[order[0]], 1)}). Where right labels vote and only the metric "
+            f"saw the wrong ones it loses {with_error(noise_losses(results, 'clean')[HFD], 1)}."
         )
     reached, judged, _ = clustering_summary(results)
     if judged:

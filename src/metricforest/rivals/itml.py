@@ -41,6 +41,7 @@ PERCENTILES = (5, 95)
 N_SAMPLED = 20_000  # pairs of rows whose squared lengths give the percentiles
 COINCIDE = 1e-12  # a pair shorter than this share of the upper bound joins equal rows
 SCALE = 2.0  # L-BFGS first goes a step of length 1, which from C = I could end at a singular C
+PER_FEATURE = 10.0  # largest gamma for the scale of features, per breached must-link and feature
 TINY = 1e-300  # keeps logarithms finite
 PRIOR_RIDGE = 1e-6  # share of the mean variance added to the covariance of the prior
 
@@ -282,7 +283,7 @@ def scatter(Z: np.ndarray, pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def minimise(problem: Problem, tol: float, max_iter: int, verbose: int = 0) -> Best:
-    """L-BFGS on F as a function of inv(H)C, from C = H."""
+    """L-BFGS on F as a function of inv(H)C, from the prior, C = I."""
     d = problem.Z.shape[1]
     H = root_for_must_links(problem)
     best = Best(d, verbose)
@@ -298,7 +299,7 @@ def minimise(problem: Problem, tol: float, max_iter: int, verbose: int = 0) -> B
     with suppress(StopIteration):
         minimize(
             value_and_gradient,
-            SCALE * np.eye(d).ravel(),
+            SCALE * np.linalg.inv(H).ravel(),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": max_iter, "maxfun": 2 * max_iter, "ftol": 0.0, "gtol": 0.0},
@@ -310,13 +311,18 @@ def root_for_must_links(problem: Problem) -> np.ndarray:
     """Symmetric H with HH = inv(M), M of the must-links alone at A = I.
 
     The minimum has A = inv(M) of all pairs at A. H brings features of very different variance to one
-    scale, by as much as gamma asks for: on CIFAR's principal components L-BFGS needs a tenth of the steps.
+    scale, by as much as gamma asks for: on CIFAR's principal components L-BFGS needs a tenth of the
+    steps. Few must-links would mostly stretch what they do not span, so they get less weight.
     """
     Z, pairs, sign, xi0, gamma = problem
+    d = Z.shape[1]
     ratio = squared_lengths(Z, pairs) / xi0
     breach = (sign > 0.0) & (ratio > 1.0)
-    weight = gamma * (1.0 - 1.0 / ratio[breach]) / xi0[breach]
-    values, axes = np.linalg.eigh(np.eye(Z.shape[1]) + scatter(Z, pairs[breach], weight))
+    gamma = min(gamma, PER_FEATURE * breach.sum() / d)
+    M = np.eye(d) + scatter(Z, pairs[breach], gamma * (1.0 - 1.0 / ratio[breach]) / xi0[breach])
+    if not np.isfinite(M).all():
+        return np.eye(d)
+    values, axes = np.linalg.eigh(M)
     return axes / np.sqrt(values.clip(1.0)) @ axes.T
 
 

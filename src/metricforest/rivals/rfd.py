@@ -3,8 +3,8 @@
 A forest learns to tell cannot-links from must-links by the features ``[|a - b|, (a + b) / 2]`` of a
 pair: how far apart its ends are, and where. The distance of two rows is the share of the vote for
 "cannot-link". scikit-learn grows the trees. To measure, the pairs of a block go down a tree together:
-every node sends its list of pairs on in two lists, which is three times as fast as pair by pair. A
-block stays in the cache while every tree reads it, and memory does not grow with the answer.
+every node sends its list of pairs on in two lists, which in a search is two to three times as fast as
+pair by pair. Blocks are small enough for the cache, and memory does not grow with the answer.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from .paired import PairMetric
 TREES = ("random-forest", "extra-trees")
 AUTO_SAMPLES = 30_000  # most pairs per tree with max_samples="auto"
 LARGEST = 1e15  # far outliers are cut there before they become float32
-BLOCK = 16_384  # pairs measured at once
-BLOCK_ROWS = 32  # rows of the first kind in them, at most
+BLOCK = 16_384  # pairs measured at once, at most
+BLOCK_HEIGHT = 32  # first rows of a block of a matrix, at most
+BLOCK_NUMBERS = 1_250_000  # numbers in the second rows of a block, at most
 
 
 class Votes(NamedTuple):
     """What measuring needs of T trees, M nodes in all."""
 
     root: np.ndarray  # int64 [T]
-    left: np.ndarray  # int64 [M]      LEAF at a leaf
-    right: np.ndarray  # int64 [M]
-    feature: np.ndarray  # int64 [M]
+    left: np.ndarray  # int32 [M]      LEAF at a leaf
+    right: np.ndarray  # int32 [M]
+    feature: np.ndarray  # int32 [M]
     cut: np.ndarray  # float32 [M]     a pair goes left if its feature is at most this
     share: np.ndarray  # float64 [M]   of cannot-links
     depth: int  # of the deepest tree
@@ -180,24 +181,34 @@ class RandomForestDistance(PairMetric):
         if forest.n_features_in_ != 2 * d:
             raise ValueError(f"the forest has {forest.n_features_in_} features, not {2 * d}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {key: value for key, value in state.items() if key != "_votes"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "forest_"):
+            self._votes = votes_of(self.forest_)
+
     def _prepare(self, X: np.ndarray) -> np.ndarray:
         return as_float32((X - self.mean_) / self.scale_)
 
     def _pair_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         distance = np.empty(len(A))
+        length = most_rows(A)
 
         def measure(low: int) -> None:
-            part = slice(low, low + BLOCK)
+            part = slice(low, low + length)
             ends = np.arange(len(distance[part]), dtype=np.uint16)
             distance[part] = vote(self._votes, columns(A[part]), columns(B[part]), ends, ends)
 
-        self._in_parallel(measure, [(low,) for low in range(0, len(A), BLOCK)])
+        self._in_parallel(measure, [(low,) for low in range(0, len(A), length)])
         return distance
 
     def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         distance = np.empty((len(A), len(B)))
-        height = max(1, min(len(A), BLOCK_ROWS))
-        width = max(1, BLOCK // height)
+        height = max(1, min(len(A), BLOCK_HEIGHT))
+        width = max(1, min(BLOCK // height, most_rows(B)))
 
         def measure(top: int, low: int) -> None:
             block = distance[top : top + height, low : low + width]
@@ -229,13 +240,14 @@ def votes_of(forest: Any) -> Votes:
     left, right = joined("children_left"), joined("children_right")
     # Features are float32: the largest float32 that is not above a threshold cuts them as it does.
     threshold = joined("threshold")
-    cut = threshold.astype(np.float32)
+    with np.errstate(over="ignore"):
+        cut = threshold.astype(np.float32)
     cut = np.where(cut > threshold, np.nextafter(cut, np.float32(-np.inf)), cut)
     return Votes(
         root,
-        np.where(left == LEAF, LEAF, start + left),
-        np.where(left == LEAF, LEAF, start + right),
-        joined("feature"),
+        np.where(left == LEAF, LEAF, start + left).astype(np.int32),
+        np.where(left == LEAF, LEAF, start + right).astype(np.int32),
+        joined("feature").astype(np.int32),
         cut,
         # a classifier's last class, a regressor's mean
         np.concatenate([tree.value[:, 0, -1] for tree in trees]),
@@ -286,13 +298,18 @@ def vote(trees, A, B, first, second):
                     back -= 1 - left
             if front < high:
                 top += 1
-                stack[top] = trees.right[node], front, high, 1 - side
+                stack[top] = np.int64(trees.right[node]), front, high, 1 - side
             if front > low:
                 top += 1
-                stack[top] = trees.left[node], low, front, 1 - side
+                stack[top] = np.int64(trees.left[node]), low, front, 1 - side
     for p in range(n):
         distance[p] /= trees.root.size
     return distance
+
+
+def most_rows(rows: np.ndarray) -> int:
+    """How many of such rows a block may have."""
+    return max(1, min(BLOCK, BLOCK_NUMBERS // rows.shape[1]))
 
 
 def columns(rows: np.ndarray) -> np.ndarray:
