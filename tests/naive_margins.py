@@ -92,7 +92,7 @@ def boost_reference(X, triplets, loss, v, n_iter=4_000):
             u = np.exp(-rho - low)
             value, u = low + math.log(u.sum()), u / u.sum()
         else:
-            value, u = float(np.logaddexp(0, -rho).sum()), 1 / (1 + np.exp(rho))
+            value, u = float(np.logaddexp(0, -rho).sum()), np.exp(-np.logaddexp(0, rho))
         G = v * np.eye(len(M)) - (far.T * u) @ far + (near.T * u) @ near
         return value + v * np.trace(M), G
 

@@ -53,6 +53,26 @@ def test_a_triplet_that_always_holds_gets_the_margin_and_no_more():
     assert matrix(found)[0, 0] == pytest.approx(bm.MARGIN / 3)
 
 
+@pytest.mark.parametrize("corrective", [True, False])
+@pytest.mark.parametrize("v", [1e-7, 0.05, 0.5, 1.0])
+def test_logistic_loss_has_a_minimum_where_all_triplets_can_hold(v, corrective):
+    found = bm.boost(LINE, CONFLICT[:1], "logistic", v, corrective=corrective)
+    assert found.converged
+    # log(1 + exp(-3 m)) + v m is least where 3 / (1 + exp(3 m)) = v.
+    assert matrix(found)[0, 0] == pytest.approx(np.log(3 / v - 1) / 3, rel=1e-4)
+
+
+@pytest.mark.parametrize("loss", bm.LOSSES)
+@pytest.mark.parametrize(("scale", "offset"), [(1e6, 0), (1e-4, 0), (1.0, 1e6)])
+def test_units_and_origin_do_not_matter(loss, scale, offset):
+    X, _, triplets = noisy_triplets()
+    want = bm.boost(X, triplets, loss, 1e-3)
+    found = bm.boost(scale * X + offset, triplets, loss, 1e-3 * scale**2)
+    assert found.converged
+    assert found.objective == pytest.approx(want.objective, rel=1e-4)
+    np.testing.assert_allclose(scale**2 * matrix(found), matrix(want), rtol=0.1, atol=0.05)
+
+
 @pytest.mark.parametrize("loss", bm.LOSSES)
 def test_slopes_are_minus_the_gradient_of_the_loss(loss):
     rho = np.random.default_rng(0).normal(size=6)
@@ -64,10 +84,19 @@ def test_slopes_are_minus_the_gradient_of_the_loss(loss):
         assert bm.slopes(rho, loss)[r] == pytest.approx(-slope, rel=1e-6)
 
 
-@pytest.mark.parametrize("loss", bm.LOSSES)
-@pytest.mark.parametrize("v", [1e-7, 0.05])
-def test_objective_is_within_one_per_cent_of_a_long_plain_run(loss, v):
-    X, _, triplets = noisy_triplets()
+@pytest.mark.parametrize(
+    ("loss", "v", "apart"),
+    [
+        ("exponential", 1e-7, 0.0),
+        ("exponential", 0.05, 0.0),
+        ("logistic", 1e-7, 0.0),
+        ("logistic", 0.05, 0.0),
+        ("logistic", 0.05, 20.0),  # classes so far apart that all triplets can hold
+    ],
+)
+def test_objective_is_within_one_per_cent_of_a_long_plain_run(loss, v, apart):
+    X, y, triplets = noisy_triplets()
+    X[:, 0] += apart * y
     found = bm.boost(X, triplets, loss, v)
     assert found.converged
     value = naive.boost_objective(matrix(found), X, triplets, loss, v)
@@ -88,6 +117,8 @@ def test_stage_wise_never_takes_weight_away_and_ends_above(loss):
     assert stage.objective == pytest.approx(
         naive.boost_objective(matrix(stage), X, triplets, loss, 1e-7), rel=1e-9
     )
+    assert len(stage.weights) == stage.n_iter
+    assert (stage.weights > 0).all()
     assert best.objective <= stage.objective
     assert stage.objective < bm.lost(np.zeros(len(triplets)), loss)
 
@@ -205,4 +236,6 @@ def test_failed_fit_leaves_no_trace(monkeypatch):
 def test_progress_on_standard_error(capsys):
     X, y = load("wine")
     BoostMetric(n_estimators=20, corrective=False, verbose=1).fit(X, y)
-    assert "BoostMetric piece 10: objective" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "BoostMetric piece 10: objective" in said
+    assert "BoostMetric ends after 20 pieces: objective" in said

@@ -93,7 +93,7 @@ def test_where_no_tree_helps_it_is_lmnn():
 def test_same_answer_for_any_n_jobs_and_again():
     X, y = rings()
     a, b = (GBLMNN(10, n_jobs=n, random_state=3).fit(X, y).transform(X) for n in (1, 2))
-    np.testing.assert_allclose(a, b, rtol=1e-9)
+    np.testing.assert_array_equal(a, b)
 
 
 def test_hold_out_leaves_two_of_every_class():
@@ -101,6 +101,13 @@ def test_hold_out_leaves_two_of_every_class():
     held = gblmnn.hold_out(codes, 0.5, np.random.RandomState(0))
     assert np.bincount(codes[held], minlength=4).tolist() == [5, 1, 0, 0]
     assert not held[codes == -1].any()
+    few = gblmnn.hold_out(codes, 0.2, np.random.RandomState(0))
+    assert np.bincount(codes[few], minlength=4).tolist() == [2, 1, 0, 0]
+    assert not gblmnn.hold_out(codes, 0.0, np.random.RandomState(0)).any()
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    with pytest.warns(UserWarning, match="no class of y has the 3 rows") as caught:
+        assert len(GBLMNN(3, random_state=0).fit(X, np.arange(8) // 2).trees_) == 3
+    assert caught[0].filename == __file__
 
 
 def test_odd_input():
@@ -143,8 +150,7 @@ def test_progress_on_standard_error(capsys):
 def test_no_worse_than_lmnn_on_segmentation():
     X, y = load("segmentation")
     scores = {GBLMNN: [], LMNN: []}
-    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
-    for train, test in folds[:2]:
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
         for kind, metric in ((GBLMNN, GBLMNN(20, random_state=0)), (LMNN, LMNN())):
             Z = metric.fit(X[train], y[train]).transform(X)
             vote = KNeighborsClassifier(5).fit(Z[train], y[train])

@@ -266,5 +266,5 @@ def test_parameters_are_checked():
         ITML(bounds=(2, 1)).fit(X, y)
     with pytest.raises(TypeError, match=r"max_iter must be an int, got 1\.5"):
         ITML(max_iter=1.5).fit(X, y)
-    with pytest.raises(ValueError, match="its squared distances overflow"):
+    with pytest.raises(ValueError, match="its variance overflows"):
         ITML(standardize=False).fit(X * 1e200, y)

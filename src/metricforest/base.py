@@ -17,7 +17,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import calibration, storage
 from .constraints import check_pair_labels, check_pairs
 from .version import __version__
+from .warn import warn
 
 METRICS = {  # class: the module of this package that has it
     "BoostMetric": "rivals.boostmetric",
@@ -298,7 +298,9 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         distance : ndarray of shape (n, n_neighbors)
             Ascending; only with `return_distance`.
         index : ndarray of shape (n, n_neighbors)
-            Row numbers; equal distances come in the order of their row numbers.
+            Row numbers; equal distances come in the order of their row numbers. Which of several
+            rows is the last, if they are equally far, is left open where a metric searches with
+            scikit-learn's index.
         """
         queries = self._queries(X)
         k = self._check_n_neighbors(n_neighbors, queries is None)
@@ -455,9 +457,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         d: Any = self.n_features_in_
         if type(d) is not int or d < 1:
             raise ValueError(f"n_features_in_ is {d!r}")
-        n_jobs: Any = getattr(self, "n_jobs", None)
-        if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-            raise ValueError(f"n_jobs is {n_jobs!r}")
+        check_n_jobs(self)
         if "feature_names_in_" in state:
             storage.check_array(
                 state["feature_names_in_"], "feature_names_in_", object, (d,), False
@@ -516,11 +516,10 @@ def params_of(metric: Metric) -> dict[str, Any]:
     for key, value in params.items():
         if isinstance(value, np.random.RandomState):
             params[key] = None
-            warnings.warn(
+            warn(
                 f"{key} is a generator, and a file does not keep its place: the loaded metric "
                 f"will have {key}=None",
                 UserWarning,
-                stacklevel=4,
             )
     return params
 
@@ -595,6 +594,15 @@ def check_real(
     if not (above and (value < high if open_high else value <= high)):
         bounds = f"{'(' if open_low else '['}{low}, {high}{')' if open_high else ']'}"
         raise ValueError(f"{name} must be in {bounds}, got {value}")
+
+
+def check_n_jobs(estimator: BaseEstimator) -> None:
+    """Raise unless the parameter, where there is one, is None or an int other than 0."""
+    value: Any = getattr(estimator, "n_jobs", None)
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, Integral) or value == 0
+    ):
+        raise ValueError(f"n_jobs must be None or an int other than 0, got {value!r}")
 
 
 def check_choice(estimator: BaseEstimator, name: str, choices: tuple[str, ...]) -> None:

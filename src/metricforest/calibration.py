@@ -10,7 +10,6 @@ A calibration is a dictionary of a method's name and plain numbers:
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any
 
@@ -18,6 +17,8 @@ import numpy as np
 from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+
+from .warn import warn
 
 # strategy: (the rate to maximise, the rate that must reach min_rate)
 RATES = {
@@ -119,11 +120,10 @@ def calibrate(distance: np.ndarray, same: np.ndarray, method: str) -> dict[str, 
         calibration = {"method": method, **fit_logistic(distance, same)}
     nearest, farthest = probability(calibration, np.array([distance.min(), distance.max()]))
     if nearest == farthest:
-        warnings.warn(
+        warn(
             "must-links are no nearer than cannot-links among these pairs: every pair gets "
             f"the same probability, {nearest:.3g}",
             UserWarning,
-            stacklevel=3,
         )
     return calibration
 

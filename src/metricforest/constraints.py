@@ -7,7 +7,6 @@ once; compiled code trusts them.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 
 from .ssmmc import CANNOT, MUST, TRIPLET
+from .warn import warn
 
 UNLABELLED = -1
 
@@ -118,7 +118,7 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
     """Class labels as codes 0, 1, ... with UNLABELLED (-1) where y is -1."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
-        warnings.warn("y was a column of shape (n, 1); it is read as (n,)", stacklevel=3)
+        warn("y was a column of shape (n, 1); it is read as (n,)")
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"y must have shape (n,), got {labels.shape}")
@@ -130,11 +130,10 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
     classes, codes = np.unique(labels, return_inverse=True)
     if labels.dtype.kind in "iuf" and -1 in classes:
         if len(classes) == 2 and 1 in classes:
-            warnings.warn(
+            warn(
                 "y holds only -1 and 1, and -1 means unlabelled here: there is one class and nothing "
                 "to tell apart. Use 0 and 1 for two classes",
                 UserWarning,
-                stacklevel=3,
             )
         codes = np.where(labels == -1, UNLABELLED, codes - 1)
     return codes
@@ -255,10 +254,9 @@ def gather(
     key = [t[:, 0] * n_rows + t[:, 1] for t, _ in table]
     both = len(np.intersect1d(*key, assume_unique=True))
     if both:
-        warnings.warn(
+        warn(
             f"{both} pairs are judged both must-link and cannot-link; both judgements stay",
             UserWarning,
-            stacklevel=3,
         )
     table.append((np.unique(triplets, axis=0), TRIPLET))
     return Constraints(
@@ -330,11 +328,10 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
     apart = np.sort(group[ends[labels == -1]], axis=1)
     torn = apart[:, 0] == apart[:, 1]
     if torn.any():
-        warnings.warn(
+        warn(
             f"{torn.sum()} pairs are judged cannot-link though other judgements imply that they are the "
             "same; both stay, and what is implied may be wrong",
             UserWarning,
-            stacklevel=3,
         )
     apart = np.unique(apart[~torn], axis=0)
     within = np.repeat(np.arange(len(size))[:, None], 2, axis=1)

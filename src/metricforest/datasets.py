@@ -3,9 +3,9 @@
 Looked for, in this order, as ``NAME.npz`` (arrays `X`, `y`, `class_names`, `feature_names`; for CIFAR
 also `X_test`, `y_test` and the variances of the components):
 
-1. the folder that the environment variable ``METRICFOREST_DATA`` names (then only there),
+1. the folder that the environment variable ``METRICFOREST_DATA`` names,
 2. the user's cache, ``$XDG_CACHE_HOME/metricforest`` or ``~/.cache/metricforest``,
-3. ``../shared/data`` beside a checkout of the project,
+3. ``../shared/data`` beside a checkout of the project, unless the variable is set,
 4. OpenML, after which the cache has it.
 
 The balance scale needs none of these: it follows from its rule. Whatever the source, the shape and the
@@ -197,7 +197,7 @@ def find(name: str) -> Path | None:
     """The file of a data set on this machine."""
     chosen = os.environ.get("METRICFOREST_DATA")
     beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    folders = [Path(chosen)] if chosen else [cache_folder(), beside]
+    folders = [Path(chosen), cache_folder()] if chosen else [cache_folder(), beside]
     paths = [folder / f"{name}.npz" for folder in folders]
     return next((path for path in paths if path.is_file()), None)
 
@@ -208,9 +208,12 @@ def cache_folder() -> Path:
 
 
 def missing(name: str) -> str:
+    chosen = os.environ.get("METRICFOREST_DATA")
+    lost = f" (METRICFOREST_DATA names {chosen}, which is no folder)"
     return (
         f"the data set {name} is not on this machine: put {name}.npz into the folder that "
         f"METRICFOREST_DATA names or into {cache_folder()}, or go online once to fetch it from OpenML"
+        f"{lost if chosen and not Path(chosen).is_dir() else ''}"
     )
 
 

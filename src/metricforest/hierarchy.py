@@ -36,6 +36,7 @@ from .base import (
 )
 from .forest import Forest, check, join, read_only
 from .storage import check_array
+from .warn import warn
 
 logger = logging.getLogger("metricforest")
 
@@ -371,11 +372,10 @@ class HierarchyForest(TransformerMixin, Metric):
         unfinished, splits = int(stats[grow.UNFINISHED]), int(stats[grow.N_SUPERVISED])
         logger.info("grew %d trees, %d constrained splits", self.forest_.n_trees, splits)
         if unfinished and self.solver != "subgradient":
-            warnings.warn(
+            warn(
                 f"the solver did not reach its tolerance in {unfinished} of {splits} constrained "
                 "splits; their planes are the best it found",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def __setstate__(self, state: dict[str, Any]) -> None:

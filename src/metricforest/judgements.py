@@ -5,7 +5,6 @@ Everything is compared as text, so that 7, 7.0 and "7" are one id.
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from .columns import Table, as_table, as_text, check_column, id_text, items_of, values_of
 from .constraints import UNLABELLED
+from .warn import warn
 
 SAME = frozenset(
     ["same", "1", "+1", "true", "match", "yes", "must", "must-link", "duplicate", "equal"]
@@ -118,7 +118,7 @@ def check_judged(judged: Judgements) -> None:
         what = f": {left_out}" if left_out else ""
         raise ValueError(f"no judged pair is left of {judged.n_given}{what}")
     if left_out:
-        warnings.warn(f"pairs left out: {left_out}", UserWarning, stacklevel=4)
+        warn(f"pairs left out: {left_out}", UserWarning)
 
 
 def row_ids(table: Table, column: str | None, unique: bool = False) -> np.ndarray:

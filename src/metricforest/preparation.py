@@ -8,7 +8,6 @@ transformers, go to a file, so that a file needs no pickle and does not depend o
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .base import check_real, check_whole, location_and_scale
 from .columns import BOOLEAN, CATEGORY, DROP, KINDS, Table, as_table, check_column, kind_of, parse
 from .storage import check_array
+from .warn import warn
 
 
 class Column(NamedTuple):
@@ -228,7 +228,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             check_column(table, column.name)
             values, bad = parse(table[column.name], column.kind)
             if bad:
-                warnings.warn(UnreadableWarning(column.name, column.kind, bad), stacklevel=2)
+                warn(UnreadableWarning(column.name, column.kind, bad))
             for feature in column.features(values):
                 answer[:, j] = feature
                 j += 1

@@ -25,7 +25,14 @@ import click
     default=os.cpu_count() or 1,
     help="Cores to use.  [default: all]",
 )
-def reproduce(experiments: tuple[str, ...], quick: bool, folder: Path, jobs: int) -> None:
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Also run what is there but was made by another state of the library's code.",
+)
+def reproduce(
+    experiments: tuple[str, ...], quick: bool, folder: Path, jobs: int, again: bool
+) -> None:
     """Run the experiments of the paper and write a report.
 
     EXPERIMENT is one of neighbours, clustering, classification, noise, ablations and retrieval;
@@ -44,13 +51,15 @@ def reproduce(experiments: tuple[str, ...], quick: bool, folder: Path, jobs: int
             f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}"
         )
     from .report import write
-    from .runner import run
+    from .runner import SCORES, run
 
     try:
-        failed = run(folder, experiments or tuple(EXPERIMENTS), quick=quick, jobs=jobs)
+        failed = run(folder, experiments or tuple(EXPERIMENTS), quick=quick, jobs=jobs, again=again)
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept in {folder}", err=True)
         raise click.exceptions.Exit(130) from None
+    if failed and not (folder / SCORES).is_file():
+        raise click.ClickException(f"no unit of work could be done, the first: {failed[0]}")
     for path in write(folder):
         click.echo(path)
     if failed:

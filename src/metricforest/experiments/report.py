@@ -345,6 +345,15 @@ def noise_losses(results: Results, voters: str) -> dict[str, list[float]]:
     return losses
 
 
+def loss_and_rank(losses: dict[str, list[float]]) -> str:
+    """What HFD loses, and where that puts it among the metrics."""
+    order = sorted(losses, key=lambda m: np.mean(losses[m]))
+    least = f" (least: {order[0]}, {with_error(losses[order[0]], 1)})" * (order[0] != HFD)
+    return (
+        f"{with_error(losses[HFD], 1)} points, rank {order.index(HFD) + 1} of {len(order)}{least}"
+    )
+
+
 def noise_voters(results: Results) -> list[Table]:
     """Who votes with 20 % noise; of several variants of a metric, the one with the best vote.
 
@@ -663,12 +672,10 @@ def summary(results: Results) -> Section:
         )
     losses = noise_losses(results, "corrupted")
     if HFD in losses and len(losses) > 1:
-        order = sorted(losses, key=lambda m: np.mean(losses[m]))
         said.append(
-            f"Noise: from 0 to 20 % wrong labels HFD loses {with_error(losses[HFD], 1)} points, rank "
-            f"{order.index(HFD) + 1} of {len(order)} (least: {order[0]}, "
-            f"{with_error(losses[order[0]], 1)}). Where right labels vote and only the metric "
-            f"saw the wrong ones it loses {with_error(noise_losses(results, 'clean')[HFD], 1)}."
+            f"Noise: from 0 to 20 % wrong labels HFD loses {loss_and_rank(losses)}. Where right labels "
+            "vote and only the metric saw the wrong ones it loses "
+            f"{loss_and_rank(noise_losses(results, 'clean'))}."
         )
     reached, judged, _ = clustering_summary(results)
     if judged:

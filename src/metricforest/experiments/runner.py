@@ -3,23 +3,27 @@
     OUT/scores.jsonl      one line per finished unit, appended at once
     OUT/raw/KEY.npz       its raw answers, written before the line
 
-A unit whose line is there, made with the same settings, is not run again. A line cut short by a kill
-is ignored and its unit run again. Small units run side by side in processes of one thread each; units
-that are timed or large run one after the other with all threads.
+A unit whose line is there, made with the same settings, is not run again, unless lines made by other
+code are not good enough. A line cut short by a kill is ignored and its unit run again. Small units run
+side by side in processes of one thread each; units that are timed or large run one after the other with
+all threads.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import platform
 import sys
 import time
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
+from functools import cache
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -35,6 +39,19 @@ from .catalogue import EXPERIMENTS
 from .protocol import Settings, Unit, chosen, load, relevant
 
 SCORES = "scores.jsonl"
+PACKAGE = Path(__file__).parents[1]
+NO_MATTER = {  # parts of the package that no result depends on
+    *("cli", "plots.py", "demo.py", "tables.py", "columns.py", "preparation.py", "judgements.py"),
+    *(
+        "files.py",
+        "explain.py",
+        "suggest.py",
+        "suspect.py",
+        "calibration.py",
+        "report.py",
+        "cli.py",
+    ),
+}
 FIRST_GUESS = 10.0  # seconds of a unit like no other so far
 
 
@@ -46,6 +63,25 @@ def digest(unit: Unit, settings: Settings) -> str:
     """Names the settings a line was made with."""
     text = json.dumps(relevant(unit, settings), sort_keys=True)
     return f"{zlib.crc32(text.encode()):08x}"
+
+
+@cache
+def code() -> str:
+    """Names the state of the code that results depend on: remarks and layout do not count."""
+    said = 0
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if NO_MATTER.isdisjoint(path.relative_to(PACKAGE).parts):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in ast.walk(tree):
+                body = getattr(node, "body", None)
+                if isinstance(body, list):  # without what only speaks to a reader
+                    node.body = [  # type: ignore[attr-defined]
+                        part
+                        for part in body
+                        if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+                    ]
+            said = zlib.crc32(f"{path.name}:{ast.dump(tree)}".encode(), said)
+    return f"{said:08x}"
 
 
 def units(experiments: Iterable[str], quick: bool) -> list[Unit]:
@@ -96,6 +132,7 @@ def perform(unit: Unit, quick: bool, n_jobs: int) -> tuple[dict[str, Any], dict[
         "data": load(name, labels or "fine").version,
         "threads": n_jobs,
         "library": __version__,
+        "code": code(),
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
     }
     return line, answer.raw
@@ -196,9 +233,10 @@ def run(
     *,
     quick: bool = False,
     jobs: int = 1,
+    again: bool = False,
     out: TextIO = sys.stderr,
 ) -> list[str]:
-    """Do every unit that is not done yet. Returns what went wrong, unit by unit."""
+    """Do every unit that is not done yet, or, with `again`, not by this code. Returns what went wrong."""
     folder.mkdir(parents=True, exist_ok=True)
     done = read_lines(folder)
     if any(line["quick"] != quick for line in done):
@@ -206,7 +244,9 @@ def run(
         raise ValueError(
             f"{folder} holds the results of {kinds[not quick]}; give {kinds[quick]} another folder"
         )
-    current = {(line["unit"], line["settings"]) for line in done}
+    current = {
+        (line["unit"], line["settings"]) for line in done if not again or line.get("code") == code()
+    }
     wanted = units(experiments, quick)
     todo = [
         unit
@@ -250,41 +290,47 @@ def outcomes(todo: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Unit, A
 
 
 def attempt(unit: Unit, quick: bool, n_jobs: int) -> Any:
+    from threadpoolctl import threadpool_limits
+
     try:
-        return perform(unit, quick, n_jobs)
-    except (ValueError, ArithmeticError, MemoryError, OSError, RuntimeError) as error:
+        with threadpool_limits(n_jobs):  # linear algebra would take all cores
+            return perform(unit, quick, n_jobs)
+    except Exception as error:  # whatever it is, the other units are not to blame
         return error
 
 
 def in_processes(small: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Unit, Any]]:
+    """As `outcomes`, each unit in one of `jobs` processes; where one dies, others take over."""
+    rest = deque(small)
+    while rest:
+        yield from in_pool(rest, quick, jobs)
+
+
+def in_pool(rest: deque[Unit], quick: bool, jobs: int) -> Iterator[tuple[Unit, Any]]:
+    """Takes units from `rest` until there are none or a process has died."""
     context = get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=become_worker) as pool:
         waiting = {}
-        rest = iter(small)
         try:
-            while True:
-                while len(waiting) < jobs and (unit := next(rest, None)) is not None:
-                    waiting[pool.submit(attempt, unit, quick, 1)] = unit
-                if not waiting:
-                    return
+            while rest or waiting:
+                while rest and len(waiting) < jobs:
+                    waiting[pool.submit(attempt, rest[0], quick, 1)] = rest[0]
+                    rest.popleft()
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     result = future.result()
                     yield waiting.pop(future), result
         except BrokenProcessPool:
             died = RuntimeError("a worker process died, perhaps for lack of memory")
-            for unit in [*waiting.values(), *rest]:
+            for unit in waiting.values():
                 yield unit, died
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def become_worker() -> None:
-    """In a worker process: keep numerical libraries to one thread, end when the run is killed."""
-    from threadpoolctl import threadpool_limits
+    """In a worker process: load the libraries whose threads are limited, end when the run is killed."""
+    import metricforest.rivals  # noqa: F401
 
-    import metricforest.rivals  # noqa: F401  (loads the libraries that are to be limited)
-
-    threadpool_limits(1)
     run = parent_process()
     if run is not None:
         Thread(target=lambda: (run.join(), os._exit(1)), daemon=True).start()

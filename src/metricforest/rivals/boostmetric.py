@@ -14,7 +14,6 @@ stage-wise fit, never taking weight away, cannot replace. No A_r is ever formed.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,13 +25,16 @@ from scipy.special import expit, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import constraints as cn
-from ..base import check_real, check_whole, unchanged_on_failure
+from ..base import check_choice, check_real, check_whole, unchanged_on_failure
+from ..warn import warn
 from .fitting import labelled_classes, refuse, say
 from .mapped import LinearMetric
 from .scatter import by_weight, scatter
 
 LOSSES = ("exponential", "logistic")
-MARGIN = 10.0  # where all triplets hold by so much both losses are spent, and it ends
+MARGIN = 10.0  # where all triplets hold by so much, the exponential loss has no minimum: it ends
+
+SMALLEST = 1e-12  # a piece of less weight, by all before it, changes nothing
 
 
 class Boosted(NamedTuple):
@@ -50,8 +52,8 @@ class BoostMetric(LinearMetric):
     """A linear metric boosted from triplets (anchor, nearer, farther), or from labels.
 
     The metric is a sum of rank-one pieces, each of which points where the triplets that do not yet
-    hold ask for it. Where all triplets can hold at once there is no best metric, only ever larger
-    margins: it ends when every margin is 10.
+    hold ask for it. Where all triplets can hold at once the exponential loss has no minimum, only
+    ever larger margins: it ends when every margin is 10.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ class BoostMetric(LinearMetric):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What `standardize` subtracts and divides by; zeros and ones without it.
+        What is subtracted from rows, and what `standardize` divides them by; ones without it.
 
     References
     ----------
@@ -163,8 +165,7 @@ class BoostMetric(LinearMetric):
             check_whole(self, "n_neighbors", 1)
             check_real(self, "reg_trace", 0.0, np.inf, open_low=True)
             check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
-            if self.loss not in LOSSES:
-                raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+            check_choice(self, "loss", LOSSES)
             rows = self._standardised(X)
             if y is None and triplets is None:
                 raise ValueError("BoostMetric learns from triplets or labels y: give one of them")
@@ -197,17 +198,17 @@ class BoostMetric(LinearMetric):
 
     def _warn(self, found: Boosted) -> None:
         if not found.weights.any():
-            warnings.warn(
+            warn(
                 "no direction makes the triplets hold better than none: all distances are 0",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         elif self.corrective and not found.converged:
-            warnings.warn(
-                f"BoostMetric has not converged with n_estimators={self.n_estimators}: its objective "
-                f"is {found.objective:.6g}, up to about {found.gap:.3g} above the minimum",
+            spent = found.n_iter >= self.n_estimators
+            warn(
+                "BoostMetric has not converged with "
+                f"{f'n_estimators={self.n_estimators}' if spent else f'{found.n_iter} pieces'}: its "
+                f"objective is {found.objective:.6g}, up to about {found.gap:.3g} above the minimum",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
 
@@ -222,6 +223,11 @@ def boost(
     verbose: int = 0,
 ) -> Boosted:
     """Rank-one pieces that minimise the objective over triplets [R, 3] of rows."""
+    rows = rows - rows.mean(axis=0)
+    unit = (
+        np.abs(rows).max() or 1.0
+    )  # tolerances below are absolute: lengths are brought to order 1
+    rows, v = rows / unit, v / unit**2
     near, far = (np.sort(triplets[:, [0, end]], axis=1) for end in (1, 2))
     n, R = len(rows), len(triplets)
     pairs, which = np.unique(np.concatenate([near, far]), axis=0, return_inverse=True)
@@ -237,22 +243,26 @@ def boost(
     while n_iter < n_estimators:
         u = slopes(rho, loss)
         links.data = np.bincount(which, np.tile(u, 2) * signs)[order]
-        (eigenvalue,), z = eigh(scatter(rows, links), subset_by_index=[rows.shape[1] - 1] * 2)
-        if n_iter:  # convexity: f - f* <= <grad f, M - M*>, with the trace of M* taken as that of M
-            trace = weights.sum()
-            gap = max(0.0, eigenvalue - v) * trace + v * trace - u @ rho
-        close = gap <= tol * min(abs(value), start - value)
-        if eigenvalue <= v * (1.0 + 1e-6) or (corrective and close):
-            converged = close or not corrective
-            break
+        _, z = eigh(scatter(rows, links), subset_by_index=[rows.shape[1] - 1] * 2)
         q = rows @ z[:, 0]
         i, j, k = triplets.T
         h = (q[i] - q[k]) ** 2 - (q[i] - q[j]) ** 2
+        steepest = u @ h  # the largest eigenvalue
+        if n_iter:  # convexity: f - f* <= <grad f, M - M*>, with the trace of M* taken as that of M
+            trace = weights.sum()
+            gap = max(0.0, steepest - v) * trace + v * trace - u @ rho
+        close = gap <= tol * min(abs(value), start - value)
+        if steepest <= v * (1.0 + 1e-6) or (corrective and close):
+            converged = close or not corrective
+            break
         w = best_weight(rho, h, loss, v)
+        if w <= SMALLEST * weights.sum():  # rounding is all that is left
+            converged = close or not corrective
+            break
         n_iter += 1
         directions, weights = np.vstack([directions, z.T]), np.append(weights, w)
         rho = rho + w * h
-        if corrective and rho.min() < MARGIN:
+        if corrective and not endless(rho, loss):
             margins = np.column_stack([margins, h])
             weights = best_weights(weights, margins, loss, v)
             kept = weights > 0.0
@@ -261,12 +271,18 @@ def boost(
         value = lost(rho, loss) + v * weights.sum()
         if n_iter % 10 == 0:
             say(verbose, f"BoostMetric piece {n_iter}: objective {value:.6g}")
-        if rho.min() >= MARGIN:
+        if endless(rho, loss):
             converged = True
             break
+    say(verbose, f"BoostMetric ends after {n_iter} pieces: objective {value:.6g}")
     if not len(weights):
         directions, weights = np.zeros((1, rows.shape[1])), np.zeros(1)
-    return Boosted(directions, weights, value, gap, n_iter, converged)
+    return Boosted(directions, weights / unit**2, value, gap, n_iter, converged)
+
+
+def endless(rho: np.ndarray, loss: str) -> bool:
+    """Whether all triplets hold by so much that the exponential loss would only ask for more."""
+    return loss == "exponential" and rho.min() >= MARGIN
 
 
 def lost(rho: np.ndarray, loss: str) -> float:
@@ -282,7 +298,7 @@ def slopes(rho: np.ndarray, loss: str) -> np.ndarray:
 
 def best_weight(rho: np.ndarray, h: np.ndarray, loss: str, v: float) -> float:
     """The weight w > 0 of one more piece with margins h that minimises the objective."""
-    if h.min() > v:  # it puts all triplets right: the more the better, or nearly so
+    if loss == "exponential" and h.min() > v:  # it puts all triplets right: the more the better
         return MARGIN / h.min()
 
     def descent(w: float) -> float:
@@ -291,7 +307,7 @@ def best_weight(rho: np.ndarray, h: np.ndarray, loss: str, v: float) -> float:
     high = 1.0 / np.abs(h).max()
     while descent(high) > 0.0:
         high *= 2.0
-    root: Any = brentq(descent, 0.0, high)
+    root: Any = brentq(descent, 0.0, high, xtol=1e-15 * high)
     return float(root)
 
 
@@ -300,8 +316,12 @@ def best_weights(weights: np.ndarray, margins: np.ndarray, loss: str, v: float) 
 
     def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
         rho = margins @ w
-        return lost(rho, loss) + v * w.sum(), v - slopes(rho, loss) @ margins
+        value = lost(rho, loss) + v * w.sum()
+        return value / scale, (v - slopes(rho, loss) @ margins) / scale
 
+    # The logistic loss may end anywhere above 0, and tolerances are absolute.
+    scale = 1.0
+    scale = 1.0 if loss == "exponential" else objective(weights)[0]
     bounds = [(0.0, 2.0 * weights.sum())] * len(weights)
     options = {"maxiter": 200, "ftol": 1e-12, "gtol": 1e-12}
     value = objective(weights)[0]

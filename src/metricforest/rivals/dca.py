@@ -10,14 +10,14 @@ full rank. Where it has not, it looks for A in the range of Cb only and can miss
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, eigh
 from scipy.sparse.csgraph import connected_components, laplacian
 
-from ..base import check_real, check_whole
+from ..base import check_real
+from ..warn import warn
+from .fitting import check_n_components
 from .mapped import LinearMetric
 from .paired import PairMetric
 
@@ -62,7 +62,7 @@ class DCA(LinearMetric, PairMetric):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What `standardize` subtracts and divides by; zeros and ones without it.
+        What is subtracted from rows, and what `standardize` divides them by; ones without it.
 
     Notes
     -----
@@ -98,14 +98,10 @@ class DCA(LinearMetric, PairMetric):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_real(self, "ridge", 0.0, np.inf, open_low=False)
-        if self.n_components is not None:
-            check_whole(self, "n_components", 1)
 
     def _learn(self, rows, must, cannot, rng) -> None:
-        d = rows.shape[1]
-        keep = d if self.n_components is None else int(self.n_components)
-        if keep > d:
-            raise ValueError(f"n_components={keep} is more than the {d} features of X")
+        check_n_components(self, rows.shape[1])
+        keep = self.n_components or rows.shape[1]
         Cb, Cw, self.n_chunklets_ = scatters(rows, must, cannot)
         self.components_ = discriminate(Cb, Cw, float(self.ridge), keep)
 
@@ -134,11 +130,10 @@ def scatters(
     a, b = np.sort(part[cannot], axis=1).T
     inside = a == b
     if inside.any():
-        warnings.warn(
+        warn(
             f"{inside.sum()} of {len(cannot)} cannot-links join rows that must-links join as well; "
             "they are left out",
             UserWarning,
-            stacklevel=4,
         )
     key = np.unique(a[~inside].astype(np.int64) * n_parts + b[~inside])
     parted = sp.coo_matrix(

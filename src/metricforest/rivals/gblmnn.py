@@ -23,6 +23,7 @@ from .. import constraints as cn
 from ..base import check_real, check_whole, unchanged_on_failure
 from ..sklearn_trees import pack, unpack
 from ..storage import check_array
+from ..warn import warn
 from .fitting import check_n_components, labelled_classes, refuse, say
 from .impostors import Neighbors, join, margin_loss
 from .lmnn import solve, warn_unfinished
@@ -89,13 +90,14 @@ class GBLMNN(MappedMetric):
     tree_weights_ : ndarray of shape (n_trees,)
         The step along each tree.
     validation_errors_ : ndarray
-        Share of held-out rows whose nearest neighbour is of another class, after 0, 10, 20, ... trees.
+        Share of held-out rows whose nearest neighbour is of another class, after 0, 10, 20, ... trees
+        and after the last.
     n_features_in_ : int
         Number of features seen by `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What `standardize` subtracts and divides by; zeros and ones without it.
+        What is subtracted from rows, and what `standardize` divides them by; ones without it.
 
     References
     ----------
@@ -181,6 +183,11 @@ class GBLMNN(MappedMetric):
             rng = check_random_state(self.random_state)
             held = hold_out(codes, float(self.validation_fraction), rng)
             n_trees, errors = self.n_estimators, []
+            if self.validation_fraction and not held.any():
+                warn(
+                    f"no class of y has the 3 rows from which on one can be held out: all "
+                    f"n_estimators={self.n_estimators} trees are grown"
+                )
             if held.any():
                 learn = (codes != cn.UNLABELLED) & ~held
                 parts = rows[learn], codes[learn], rows[held], codes[held]
@@ -273,11 +280,13 @@ class GBLMNN(MappedMetric):
 
 
 def hold_out(codes: np.ndarray, fraction: float, rng: np.random.RandomState) -> np.ndarray:
-    """Which rows to hold out: the share of every class, rounded down, at least two left over."""
+    """Which rows to hold out: the share of every class, at least one, at least two left over."""
     held = np.zeros(len(codes), bool)
+    if fraction == 0.0:
+        return held
     for c in np.unique(codes[codes != cn.UNLABELLED]):
         inside = np.flatnonzero(codes == c)
-        n = min(int(fraction * len(inside)), len(inside) - 2)
+        n = min(max(1, int(fraction * len(inside))), len(inside) - 2)
         if n > 0:
             held[rng.choice(inside, n, replace=False)] = True
     return held

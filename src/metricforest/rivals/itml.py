@@ -17,8 +17,6 @@ gap to it decides when to stop, for both solvers.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -29,8 +27,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..base import check_choice, check_real, check_whole
 from ..compiled import kernel
+from ..warn import warn
+from .fitting import say
 from .mapped import LinearMetric
 from .paired import PairMetric
+from .scatter import by_weight, scatter
 
 GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Values of `gamma` worth trying."""
@@ -99,7 +100,7 @@ class ITML(LinearMetric, PairMetric):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What `standardize` subtracts and divides by; zeros and ones without it.
+        What is subtracted from rows, and what `standardize` divides them by; ones without it.
 
     Notes
     -----
@@ -162,16 +163,14 @@ class ITML(LinearMetric, PairMetric):
             best = minimise(problem, self.tol, self.max_iter, self.verbose)
         else:
             best = project(problem, self.tol, self.max_iter, rng, self.verbose)
-        _, scale, directions = np.linalg.svd(best.C.T @ half.T)
-        self.components_ = scale[:, None] * directions
+        self.components_ = by_weight(best.C.T @ half.T)
         self.objective_, self.gap_, self.n_iter_ = best.objective, best.gap, best.n_iter
         if not best.proven(self.tol):
-            warnings.warn(
+            warn(
                 f"ITML stopped after {best.n_iter} passes at an objective of {best.objective:g}, not "
                 f"proven to be nearer than {best.gap:.2g} to its minimum; a larger max_iter or tol or "
                 "a smaller gamma helps",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
 
@@ -216,12 +215,10 @@ class Best:
         self.bound = max(self.bound, bound)
         if objective < self.objective:
             self.C, self.objective = C.copy(), objective
-        if self.verbose:
-            print(
-                f"ITML pass {self.n_iter}: objective {self.objective:.6g}, gap {self.gap:.2g}",
-                file=sys.stderr,
-                flush=True,
-            )
+        say(
+            self.verbose,
+            f"ITML pass {self.n_iter}: objective {self.objective:.6g}, gap {self.gap:.2g}",
+        )
 
     def proven(self, tol: float) -> bool:
         return self.gap <= tol * max(1.0, self.objective)
@@ -258,7 +255,7 @@ def evaluate(problem: Problem, C: np.ndarray) -> tuple[float, np.ndarray, float]
     ratio = squared_lengths(Z @ C, pairs) / xi0
     breach = sign * ratio > sign
     ratio = ratio[breach].clip(TINY)  # xi / xi0 where it is not 1
-    M = np.eye(d) + scatter(Z, pairs[breach], gamma * (1.0 - 1.0 / ratio) / xi0[breach])
+    M = np.eye(d) + pair_scatter(Z, pairs[breach], gamma * (1.0 - 1.0 / ratio) / xi0[breach])
     log_ratio = np.log(ratio).sum()
     slack = (ratio - 1.0).sum()
     log_det = 2.0 * np.linalg.slogdet(C)[1]
@@ -270,16 +267,9 @@ def evaluate(problem: Problem, C: np.ndarray) -> tuple[float, np.ndarray, float]
     return float(objective), M, float(bound)
 
 
-def scatter(Z: np.ndarray, pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Sum of weight e e' over pairs, e = z_i - z_j.
-
-    It is Z'(D - W - W')Z, where W holds the weights and D what they add up to at every row: products
-    with the rows, of which there are fewer than pairs.
-    """
-    n, (i, j) = len(Z), pairs.T
-    degree = np.bincount(i, weight, n) + np.bincount(j, weight, n)
-    across = Z.T @ (sp.csr_matrix((weight, (i, j)), shape=(n, n)) @ Z)
-    return (Z * degree[:, None]).T @ Z - across - across.T
+def pair_scatter(Z: np.ndarray, pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Sum of weight e e' over pairs, e = z_i - z_j."""
+    return scatter(Z, sp.csr_matrix((weight, tuple(pairs.T)), shape=(len(Z), len(Z))))
 
 
 def minimise(problem: Problem, tol: float, max_iter: int, verbose: int = 0) -> Best:
@@ -319,7 +309,9 @@ def root_for_must_links(problem: Problem) -> np.ndarray:
     ratio = squared_lengths(Z, pairs) / xi0
     breach = (sign > 0.0) & (ratio > 1.0)
     gamma = min(gamma, PER_FEATURE * breach.sum() / d)
-    M = np.eye(d) + scatter(Z, pairs[breach], gamma * (1.0 - 1.0 / ratio[breach]) / xi0[breach])
+    M = np.eye(d) + pair_scatter(
+        Z, pairs[breach], gamma * (1.0 - 1.0 / ratio[breach]) / xi0[breach]
+    )
     if not np.isfinite(M).all():
         return np.eye(d)
     values, axes = np.linalg.eigh(M)

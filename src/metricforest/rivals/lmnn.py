@@ -13,7 +13,6 @@ the hinges, shrunk until the matrix is positive semidefinite, are such u.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,16 +25,19 @@ from sklearn.metrics import euclidean_distances
 
 from .. import constraints as cn
 from ..base import check_real, check_whole, unchanged_on_failure
+from ..warn import warn
 from .fitting import check_n_components, labelled_classes, refuse, say
 from .impostors import MOST, Loss, Neighbors, find_impostors, links, margin_loss
 from .mapped import LinearMetric
 from .scatter import by_weight, scatter
 
-TAUS = (0.1, 0.01, 0.001)  # widths over which the hinge is rounded off
+FIRST, LAST, SHARPER = 0.1, 1e-6, 0.1  # widths over which the hinge is rounded off
 ROUND = 30  # steps of L-BFGS between two searches for impostors
 HALVINGS = 12  # of a step that met unlisted impostors
 LARGE = 4_000_000  # numbers in the rows from which on single precision is good enough
 SAMPLE = 128  # rows that decide on the scale of the first map
+SHORTEST = 1e-3  # beside the longest row of the first map: L-BFGS would not see a shorter one grow
+RANK = 1e-11  # directions in which rows spread less, by the largest, are left out
 
 
 class Solution(NamedTuple):
@@ -88,7 +90,8 @@ class LMNN(LinearMetric):
     objective_ : float
         The objective at the map.
     objective_bound_ : float
-        No map has a smaller objective. 0 where nothing is proven.
+        No map has a smaller objective (of the directions in which rows spread by at least 1e-11 of
+        the largest). 0 where nothing is proven.
     n_iter_ : int
         Steps of the optimiser.
     n_features_in_ : int
@@ -96,7 +99,7 @@ class LMNN(LinearMetric):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What `standardize` subtracts and divides by; zeros and ones without it.
+        What is subtracted from rows, and what `standardize` divides them by; ones without it.
 
     References
     ----------
@@ -194,18 +197,16 @@ class LMNN(LinearMetric):
 
 def warn_unfinished(found: Solution) -> None:
     if not found.converged:
-        warnings.warn(
-            f"LMNN has not converged in {found.n_iter} steps (max_iter): its objective is "
+        warn(
+            f"LMNN has not converged in {found.n_iter} steps: its objective is "
             f"{found.objective:.6g}, proven to be at least {found.bound:.6g}",
             ConvergenceWarning,
-            stacklevel=3,
         )
     if not found.complete:
-        warnings.warn(
+        warn(
             f"so many rows of other classes are within the margin that only the {MOST:,} nearest were "
             "counted",
             ConvergenceWarning,
-            stacklevel=3,
         )
 
 
@@ -225,24 +226,26 @@ def solve(
     Ends when a round of L-BFGS gains less than a tenth of tol and rounding the hinge costs less than
     tol, or when the bound proves what is left to be less than tol.
     """
-    white, back, spread = whiten(rows)
+    white, back, L = whiten(rows)
     if white.size > LARGE:
         white = white.astype(np.float32)
-    L = np.diag(spread)[:n_components]
+    L = L[:n_components]
     L *= np.sqrt(best_scale(white @ L.T, codes, targets, mu))
     near = find_impostors(image(white, L), codes, targets, n_jobs)
     bound_from = dual_bound(white, near, 1.0 - mu)
-    best, bound, n_iter, level, converged = None, 0.0, 0, 0, False
+    best, bound, n_iter, tau, converged = None, 0.0, 0, FIRST, False
 
     def at(L: np.ndarray, near: Neighbors) -> Loss:
-        return margin_loss(image(white, L), near, 1.0 - mu, mu, TAUS[level], n_jobs)
+        return margin_loss(image(white, L), near, 1.0 - mu, mu, tau, n_jobs)
 
     def flat(values: np.ndarray) -> tuple[float, np.ndarray]:
         found = at(values.reshape(L.shape), near)
-        return found.value, (found.gradient.T @ white).ravel().astype(np.float64)
+        slope = (found.gradient.T @ white).ravel().astype(np.float64)
+        return found.value / unit, slope / unit  # of order 1: L-BFGS takes ftol as of 1 at least
 
     before = at(L, near).value
     while n_iter < max_iter and not converged:
+        unit = before or 1.0
         options = {"maxiter": min(ROUND, max_iter - n_iter), "maxcor": 5, "ftol": 1e-5, "gtol": 0}
         step = minimize(flat, L.ravel(), jac=True, method="L-BFGS-B", options=options)
         n_iter += max(1, step.nit)
@@ -266,10 +269,11 @@ def solve(
             converged = (
                 best.objective - bound <= tol * best.objective
                 or now.plain - now.value <= tol * now.plain
-                or level + 1 == len(TAUS)
             )
             if not converged:
-                level += 1
+                tau *= SHARPER
+                if tau < LAST:
+                    break
                 before = at(L, near).value
         say(
             verbose,
@@ -286,16 +290,25 @@ def image(white: np.ndarray, L: np.ndarray) -> np.ndarray:
 
 
 def whiten(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(rows of unit covariance, ``back`` with white = centred rows @ back, deviations), rank q."""
+    """(rows of unit covariance, ``back`` with white = centred rows @ back, a first map of white rows).
+
+    The first map gives the distances of the rows as they came, but for directions in which these
+    hardly spread; its rows come by falling length. Columns are brought to one scale first: which
+    directions are there at all must not depend on units.
+    """
     centred = rows - rows.mean(axis=0)
-    left, singular, right = svd(centred, full_matrices=False)
-    q = max(1, int((singular > 1e-7 * singular[0]).sum()))
+    scale = np.abs(centred).max(axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    left, singular, right = svd(centred / scale, full_matrices=False)
+    q = max(1, int((singular > RANK * singular[0]).sum()))
     spread = singular[:q] / np.sqrt(len(rows))
     spread = np.where(spread > 0.0, spread, 1.0)
+    axes, lengths, _ = svd((right[:q].T * spread).T * scale, full_matrices=False)
+    lengths = np.maximum(lengths, SHORTEST * lengths[0])
     return (
         np.ascontiguousarray(left[:, :q]) * np.sqrt(len(rows)),
-        right[:q].T / spread,
-        spread,
+        right[:q].T / spread / scale[:, np.newaxis],
+        (axes * lengths).T,
     )
 
 

@@ -1,7 +1,9 @@
 """Metrics with an explicit map: the Euclidean distance of mapped rows.
 
-A subclass learns in `_learn` and maps standardised rows in `_map`; measuring and searching happen on
-the mapped rows, searching with scikit-learn's index. `LinearMetric` maps by a matrix `components_`.
+A subclass learns in `fit` and maps standardised rows in `_map`; measuring and searching happen on
+the mapped rows, searching with scikit-learn's index. What the index finds is measured again, row by
+row: its own distances of many features come from products of rows and are not 0 for equal ones.
+`LinearMetric` maps by a matrix `components_`.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
-from ..base import Metric, location_and_scale
+from ..base import Metric, check_n_jobs, location_and_scale
 from ..storage import check_array
+
+BLOCK = 1 << 22  # numbers in the differences formed at once
 
 
 class Standardised(Metric):
@@ -28,13 +32,16 @@ class Standardised(Metric):
     scale_: np.ndarray
 
     def _standardised(self, X: ArrayLike) -> np.ndarray:
-        """Checked and standardised rows of `fit`; keeps mean_ and scale_."""
+        """Checked and standardised rows of `fit`; keeps mean_ and scale_.
+
+        Rows are centred in any case: it changes no distance, and far from 0 digits would be lost.
+        """
+        check_n_jobs(self)
         checked: Any = X
         data: Any = validate_data(self, checked, dtype=np.float64)
-        if self.standardize:
-            self.mean_, self.scale_ = location_and_scale(data)
-        else:
-            self.mean_, self.scale_ = np.zeros(data.shape[1]), np.ones(data.shape[1])
+        self.mean_, self.scale_ = location_and_scale(data)
+        if not self.standardize:
+            self.scale_ = np.ones(data.shape[1])
         return (data - self.mean_) / self.scale_
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -90,12 +97,35 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardis
         return euclidean_distances(A, B)
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
-        distance, index = self._finder.kneighbors(queries, k)
+        index = self._finder.kneighbors(queries, k, return_distance=False)
+        rows = self._rows if queries is None else queries
+        distance = np.empty(index.shape)
+        step = max(1, BLOCK // (k * rows.shape[1]))
+        for low in range(0, len(rows), step):
+            part = slice(low, low + step)
+            apart = rows[part, np.newaxis] - self._rows[index[part]]
+            distance[part] = np.linalg.norm(apart, axis=2)
         order = np.lexsort((index, distance), axis=1)
         return (
             np.take_along_axis(distance, order, axis=1),
             np.take_along_axis(index, order, axis=1),
         )
+
+    def _within(self, queries: np.ndarray | None, radius: float) -> tuple[np.ndarray, np.ndarray]:
+        rows = self._rows if queries is None else queries
+        # so much farther that rounding in the index leaves out none that is near enough
+        longest = max(np.square(a).sum(axis=1).max(initial=0.0) for a in (rows, self._rows))
+        slack = 8.0 * np.finfo(float).eps * (rows.shape[1] + 2) * (longest + radius**2)
+        found = self._finder.radius_neighbors(
+            queries, np.sqrt(radius**2 + slack), return_distance=False
+        )
+        distance, index = np.empty(len(rows), object), np.empty(len(rows), object)
+        for i, near in enumerate(found):
+            far = np.linalg.norm(self._rows[near] - rows[i], axis=1)
+            order = np.lexsort((near, far))
+            order = order[far[order] <= radius]
+            distance[i], index[i] = far[order], near[order]
+        return distance, index
 
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from .. import constraints as cn
 from ..base import check_whole, unchanged_on_failure
+from .fitting import refuse
 from .mapped import Standardised
 
 
@@ -69,11 +70,7 @@ class PairMetric(Standardised):
             A failed or interrupted fit leaves it as it was.
         """
         name = type(self).__name__
-        if triplets is not None:
-            raise ValueError(
-                f"{name} cannot learn from triplets: give pairs with pair_labels, or y to draw them "
-                "from"
-            )
+        refuse(self, "pairs with pair_labels, or y to draw them from", triplets=triplets)
         if y is None and pairs is None and pair_labels is None:
             raise ValueError(
                 f"{name} requires y to be passed, but the target y is None. It learns from pairs: "

@@ -86,7 +86,7 @@ class RandomForestDistance(PairMetric):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What `standardize` subtracts and divides by; zeros and ones without it.
+        What is subtracted from rows, and what `standardize` divides them by; ones without it.
 
     Examples
     --------
@@ -171,8 +171,9 @@ class RandomForestDistance(PairMetric):
         return {**super()._state(), "forest_": pack(self.forest_)}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        like = RandomForestClassifier if self.trees == "random-forest" else ExtraTreesRegressor
-        forest = unpack(state.pop("forest_"), like(n_jobs=self.n_jobs))
+        packed = state.pop("forest_")  # by what it is: the parameter may have been set since `fit`
+        like = ExtraTreesRegressor if packed.classes is None else RandomForestClassifier
+        forest = unpack(packed, like(n_jobs=self.n_jobs))
         super()._restore(state)
         self.forest_ = forest
         self._votes = votes_of(forest)
