@@ -177,9 +177,11 @@ def test_run_resume_rescore_report(tiny, tmp_path, monkeypatch):
     stored, computed = report.Results(out), report.Results(out, rescore=True)
     assert stored.lines == computed.lines
     assert not stored.missing
-    assert report.write(out) == [out / "report.html", out / "report.md"]
+    assert report.write(report.Results(out), out) == [out / "report.html", out / "report.md"]
     text = (out / "report.md").read_text()
-    assert "| **HFD** | **0.306** |" in text
+    assert "| HFD | 45 | 0.306 | " in text
+    assert re.search(r"\| Table 3: .* \| reached in \d of 3", text)
+    assert re.search(r"\| 5-NN classification: .* on [01] of 1 \| (yes|no) \|", text)
     page = (out / "report.html").read_text()
     assert page.count("<svg") >= 4
     named = set(re.findall(r"https?://([^/\"' <]*)", page))
@@ -241,7 +243,7 @@ def test_failures_are_named_and_the_rest_is_done(tiny, tmp_path, monkeypatch):
         failed = runner.run(tmp_path, ["classification"], jobs=1, out=quiet)
     assert len(failed) == 2
     assert "DCA/seed=0/fold=0: ValueError: no such luck" in failed[0]
-    report.write(tmp_path)
+    report.write(report.Results(tmp_path), tmp_path)
     text = (tmp_path / "report.md").read_text()
     assert "| DCA |  |" in text
     assert "have not been run" in text
@@ -305,7 +307,7 @@ def test_remarks_do_not_change_the_code(tmp_path, monkeypatch):
 
 def test_nothing_to_report(tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no results"):
-        report.write(tmp_path)
+        report.write(report.Results(tmp_path), tmp_path)
 
 
 def test_table_2_is_about_the_same_answers(monkeypatch, tmp_path):
@@ -328,7 +330,7 @@ def test_table_2_is_about_the_same_answers(monkeypatch, tmp_path):
     assert found[-1] == max(found)
     assert found[-1] > 0.9
     assert line["seconds"]["pair_by_pair"] > 0
-    report.write(tmp_path)
+    report.write(report.Results(tmp_path), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "ours (rows alone) |" in text
 

@@ -50,7 +50,7 @@ def reproduce(
         raise click.UsageError(
             f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}"
         )
-    from .report import write
+    from .report import Results, write
     from .runner import SCORES, run
 
     try:
@@ -60,7 +60,7 @@ def reproduce(
         raise click.exceptions.Exit(130) from None
     if failed and not (folder / SCORES).is_file():
         raise click.ClickException(f"no unit of work could be done, the first: {failed[0]}")
-    for path in write(folder):
+    for path in write(Results(folder), folder):
         click.echo(path)
     if failed:
         raise click.ClickException(f"{len(failed)} units of work failed, the first: {failed[0]}")
@@ -76,7 +76,14 @@ def report(folder: Path, rescore: bool) -> None:
     Example:
       metricforest report results
     """
-    from .report import write
+    from .report import Results, write
 
-    for path in write(folder, rescore=rescore):
+    results = Results(folder, rescore=rescore)
+    for path in write(results, folder):
         click.echo(path)
+    if results.without_raw:
+        click.echo(
+            f"{results.without_raw} of {len(results.lines)} units have no raw answers in {folder}: their "
+            "scores are as stored",
+            err=True,
+        )
