@@ -283,7 +283,7 @@ def test_results_of_other_code_are_run_again_if_asked(tiny, tmp_path, monkeypatc
         before = (tmp_path / "scores.jsonl").read_text()
         runner.run(tmp_path, ["classification"], again=True, jobs=1, out=quiet)
         assert (tmp_path / "scores.jsonl").read_text() == before
-        monkeypatch.setattr(runner, "code", lambda: "another")
+        monkeypatch.setattr(runner, "code", lambda metric: "another")
         runner.run(tmp_path, ["classification"], jobs=1, out=quiet)
         assert (tmp_path / "scores.jsonl").read_text() == before
         runner.run(tmp_path, ["classification"], again=True, jobs=1, out=quiet)
@@ -297,12 +297,19 @@ def test_remarks_do_not_change_the_code(tmp_path, monkeypatch):
 
     def name(text, file="a.py"):
         (tmp_path / file).write_text(text)
-        return runner.code.__wrapped__()
+        return tuple(runner.code.__wrapped__(metric) for metric in ("HFD", "LMNN"))
 
     plain = name("def f():\n    return 1\n")
     assert name('"""What it is."""\ndef f():  # why\n    """More."""\n    return (1)\n') == plain
     assert name("x = 1\n", "plots.py") == plain
-    assert name("def f():\n    return 2\n") != plain
+    (tmp_path / "rivals").mkdir()
+    rival = name("x = 1\n", "rivals/lmnn.py")
+    assert rival[0] == plain[0]
+    assert rival[1] != plain[1]
+    forest = name("x = 1\n", "grow.py")
+    assert forest[0] != rival[0]
+    assert forest[1] == rival[1]
+    assert not set(name("def f():\n    return 2\n")) & set(forest)
 
 
 def test_nothing_to_report(tmp_path):

@@ -857,3 +857,17 @@ def test_same_bits_in_a_second_process():
         check=True,
     )
     assert int(done.stdout) == here
+
+
+def test_where_the_origin_is_does_not_matter():
+    rng = np.random.default_rng(0)
+    X = rng.integers(-50, 50, size=(64, 3)).astype(float)  # means of 64 whole numbers are exact
+    y = (X[:, 0] > 0).astype(int)
+    for standardize in (True, False):
+        near, far = (
+            HierarchyForest(10, standardize=standardize, random_state=0)
+            .fit(X + origin, y)
+            .pairwise_distances(X + origin)
+            for origin in (0.0, 2.0**33)
+        )
+        np.testing.assert_array_equal(near, far)

@@ -114,7 +114,7 @@ class HierarchyForest(TransformerMixin, Metric):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What `standardize` subtracts and divides by; zeros and ones without it.
+        What is subtracted from rows, and what `standardize` divides them by; ones without it.
     ids_ : ndarray of int64
         Ids of the rows that are searched, ascending: row numbers of `fit`, and what `add` returned.
     n_since_fit_ : int
@@ -332,14 +332,15 @@ class HierarchyForest(TransformerMixin, Metric):
         )
 
     def _location_and_scale(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows are centred in any case: far from 0 single precision would lose their digits."""
         if not self.standardize:
             worst = np.abs(X).max()
             if worst > LARGEST:
                 raise ValueError(
                     f"X holds {worst:g}; without standardize=True values must not exceed {LARGEST:g}"
                 )
-            return np.zeros(X.shape[1]), np.ones(X.shape[1])
-        return location_and_scale(X)
+        mean, scale = location_and_scale(X)
+        return mean, scale if self.standardize else np.ones(X.shape[1])
 
     def _run(self, jobs: Iterable, total: int) -> Iterator:
         """Results of the jobs in order, with a progress bar if asked for."""

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -847,15 +846,16 @@ def machine_section(results: Results) -> Section:
     if data:
         parts.append(Table(["data set", "version used"], [list(row) for row in data]))
         parts.append(f"Run between {when[0]} and {when[-1]} UTC.")
-    states = Counter(line.get("code", "not noted") for line in results.lines)
-    present = states.pop(code(), 0)
+    present = sum(line.get("code") == code(line["metric"]) for line in results.lines)
     if results.lines:
+        others = len(results.lines) - present
         parts.append(
-            f"{present} of {len(results.lines)} units were made by the code as it is now ({code()})"
+            f"{present} of {len(results.lines)} units were made by the code as it is now ("
+            f"{code(HFD)} for HFD, {code('Euclidean')} for the others)"
             + (
-                f", {sum(states.values())} by earlier states, whose results may differ by what rounding "
-                "decides; `metricforest reproduce --again` makes them anew."
-                if states
+                f", {others} by earlier states, whose results may differ by what rounding decides; "
+                "`metricforest reproduce --again` makes them anew."
+                if others
                 else "."
             )
         )

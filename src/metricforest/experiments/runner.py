@@ -36,11 +36,17 @@ from ..datasets import npz
 from ..storage import replace_file
 from ..version import __version__
 from .catalogue import EXPERIMENTS
-from .protocol import Settings, Unit, chosen, load, relevant
+from .protocol import HFD, Settings, Unit, chosen, load, relevant
 
 SCORES = "scores.jsonl"
 PACKAGE = Path(__file__).parents[1]
+FOREST = {  # what only HFD is made of
+    *("hierarchy.py", "grow.py", "ssmmc.py", "mrmmc.py", "convex.py", "dense.py", "ranking.py"),
+    *("distance.py", "forest.py", "index.py", "neighbors.py"),
+}
 NO_MATTER = {  # parts of the package that no result depends on
+    *("runner.py", "catalogue.py", "warn.py", "storage.py", "version.py", "compiled.py"),
+    *("embedding.py", "layout.py", "model_selection.py", "estimators.py"),
     *("cli", "plots.py", "demo.py", "tables.py", "columns.py", "preparation.py", "judgements.py"),
     *(
         "files.py",
@@ -66,11 +72,13 @@ def digest(unit: Unit, settings: Settings) -> str:
 
 
 @cache
-def code() -> str:
-    """Names the state of the code that results depend on: remarks and layout do not count."""
+def code(metric: str) -> str:
+    """Names the state of the code that a metric's results depend on: remarks and layout do not count."""
+    no_matter = NO_MATTER | ({"rivals"} if metric == HFD else FOREST)
     said = 0
     for path in sorted(PACKAGE.rglob("*.py")):
-        if NO_MATTER.isdisjoint(path.relative_to(PACKAGE).parts):
+        place = path.relative_to(PACKAGE)
+        if no_matter.isdisjoint(place.parts):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             for node in ast.walk(tree):
                 body = getattr(node, "body", None)
@@ -80,7 +88,7 @@ def code() -> str:
                         for part in body
                         if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
                     ]
-            said = zlib.crc32(f"{path.name}:{ast.dump(tree)}".encode(), said)
+            said = zlib.crc32(f"{place.as_posix()}:{ast.dump(tree)}".encode(), said)
     return f"{said:08x}"
 
 
@@ -132,7 +140,7 @@ def perform(unit: Unit, quick: bool, n_jobs: int) -> tuple[dict[str, Any], dict[
         "data": load(name, labels or "fine").version,
         "threads": n_jobs,
         "library": __version__,
-        "code": code(),
+        "code": code(unit.metric),
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
     }
     return line, answer.raw
@@ -245,7 +253,9 @@ def run(
             f"{folder} holds the results of {kinds[not quick]}; give {kinds[quick]} another folder"
         )
     current = {
-        (line["unit"], line["settings"]) for line in done if not again or line.get("code") == code()
+        (line["unit"], line["settings"])
+        for line in done
+        if not again or line.get("code") == code(line["metric"])
     }
     wanted = units(experiments, quick)
     todo = [
