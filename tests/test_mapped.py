@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import metricforest
 from metricforest.rivals import (
@@ -38,7 +39,7 @@ def whole_numbers(d, n=60, seed=0):
 @pytest.mark.parametrize("d", [4, 20])
 def test_where_the_origin_is_does_not_matter(metric, d):
     X, y = whole_numbers(d)
-    metric = metric.set_params(standardize=False)
+    metric = clone(metric).set_params(standardize=False)
     want = metric.fit(X, y).pairwise_distances(X)
     found = metric.fit(X + 1e8, y).pairwise_distances(X + 1e8)
     # LMNN ends within a hundredth of its minimum, where on the way rounding decides.
@@ -52,7 +53,7 @@ def test_where_the_origin_is_does_not_matter(metric, d):
 @pytest.mark.parametrize("d", [4, 20])
 def test_search_measures_as_pair_distance_does(metric, d):
     X, y = whole_numbers(d)
-    metric.fit(X, y)
+    metric = clone(metric).fit(X, y)
     distance, index = metric.kneighbors(X, 7)
     assert (distance[:, 1] == 0.0).all()  # every row is there twice
     assert (np.diff(distance, axis=1) >= 0).all()
@@ -66,7 +67,7 @@ def test_search_measures_as_pair_distance_does(metric, d):
 @pytest.mark.parametrize("d", [4, 20])
 def test_radius_neighbors_are_all_that_near(metric, d):
     X, y = whole_numbers(d)
-    metric.fit(X, y)
+    metric = clone(metric).fit(X, y)
     every = np.array(
         [metric.pair_distance(X, np.repeat(X[i : i + 1], 60, axis=0)) for i in range(60)]
     )
@@ -92,7 +93,7 @@ def test_no_threads_are_refused(metric):
 @by_name
 def test_numbers_too_large_to_square_are_refused(metric):
     X, y = whole_numbers(4)
-    metric = metric.set_params(standardize=False)
+    metric = clone(metric).set_params(standardize=False)
     with pytest.raises(ValueError, match=r"X holds .*e\+161; its variance overflows"):
         metric.fit(1e160 * X, y)
 

@@ -499,7 +499,7 @@ def clustering_values(
 
 
 WHY_BELOW = (
-    "Why: these forests fit their pairs less closely than they could. With reg_lambda 0.0003 instead of "
+    "A closer fit to the pairs lifts them: with reg_lambda 0.0003 instead of "
     "the paper's 0.01 segmentation with 350 pairs gains .013 ± .005 (ten draws), USPS with 10,000 gains "
     ".012 ± .001 (five draws); the paper's Algorithm 1, which stops before its minimum, acts alike. What "
     "is left on USPS may be the pairs, whose choice the paper does not state: RFD is below the paper there "
@@ -853,7 +853,7 @@ def machine_section(results: Results) -> Section:
             f"{present} of {len(results.lines)} units were made by the code as it is now ("
             f"{code(HFD)} for HFD, {code('Euclidean')} for the others)"
             + (
-                f", {others} by earlier states, whose results may differ by what rounding decides; "
+                f", {others} by earlier states, whose results may differ somewhat; "
                 "`metricforest reproduce --again` makes them anew."
                 if others
                 else "."
