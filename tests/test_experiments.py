@@ -283,7 +283,7 @@ def test_results_of_other_code_are_run_again_if_asked(tiny, tmp_path, monkeypatc
         before = (tmp_path / "scores.jsonl").read_text()
         runner.run(tmp_path, ["classification"], again=True, jobs=1, out=quiet)
         assert (tmp_path / "scores.jsonl").read_text() == before
-        monkeypatch.setattr(runner, "code", lambda metric: "another")
+        monkeypatch.setattr(runner, "code", lambda metric, experiment: "another")
         runner.run(tmp_path, ["classification"], jobs=1, out=quiet)
         assert (tmp_path / "scores.jsonl").read_text() == before
         runner.run(tmp_path, ["classification"], again=True, jobs=1, out=quiet)
@@ -292,24 +292,55 @@ def test_results_of_other_code_are_run_again_if_asked(tiny, tmp_path, monkeypatc
     assert len(lines) == before.count("\n")
 
 
-def test_remarks_do_not_change_the_code(tmp_path, monkeypatch):
+def test_code_names_what_a_result_depends_on(tmp_path, monkeypatch):
+    """Which names change when a file of a small package does."""
     monkeypatch.setattr(runner, "PACKAGE", tmp_path)
-
-    def name(text, file="a.py"):
+    results = [(m, e) for m in ("HFD", "LMNN", "GB-LMNN", "DCA") for e in ("noise", "retrieval")]
+    for file, text in {
+        "a.py": "def f():\n    return 1\n",
+        "experiments/protocol.py": "",
+        "experiments/classification.py": "",
+        "experiments/noise.py": "from . import classification, protocol\n",
+        "experiments/retrieval.py": "from .protocol import load\n",
+        "rivals/lmnn.py": "",
+        "rivals/gblmnn.py": "from .lmnn import solve\n",
+        "rivals/dca.py": "",
+    }.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(text)
-        return tuple(runner.code.__wrapped__(metric) for metric in ("HFD", "LMNN"))
+    names = {of: runner.code.__wrapped__(*of) for of in results}
 
-    plain = name("def f():\n    return 1\n")
-    assert name('"""What it is."""\ndef f():  # why\n    """More."""\n    return (1)\n') == plain
-    assert name("x = 1\n", "plots.py") == plain
-    (tmp_path / "rivals").mkdir()
-    rival = name("x = 1\n", "rivals/lmnn.py")
-    assert rival[0] == plain[0]
-    assert rival[1] != plain[1]
-    forest = name("x = 1\n", "grow.py")
-    assert forest[0] != rival[0]
-    assert forest[1] == rival[1]
-    assert not set(name("def f():\n    return 2\n")) & set(forest)
+    def renamed(file, text):
+        (tmp_path / file).write_text(text)
+        before = dict(names)
+        names.update({of: runner.code.__wrapped__(*of) for of in results})
+        return {of for of in results if names[of] != before[of]}
+
+    def of(metrics=("HFD", "LMNN", "GB-LMNN", "DCA"), experiments=("noise", "retrieval")):
+        return {(m, e) for m in metrics for e in experiments}
+
+    said = '"""What it is."""\ndef f():  # why\n    """More."""\n    return (1)\n'
+    assert not renamed("a.py", said)
+    assert not renamed("plots.py", "x = 1\n")
+    assert not renamed("experiments/runner.py", "x = 1\n")
+    assert renamed("a.py", "def f():\n    return 2\n") == of()
+    assert renamed("grow.py", "x = 1\n") == of(["HFD"])
+    assert renamed("rivals/lmnn.py", "x = 1\n") == of(["LMNN", "GB-LMNN"])
+    assert renamed("rivals/dca.py", "x = 1\n") == of(["DCA"])
+    assert renamed("experiments/classification.py", "x = 1\n") == of(experiments=["noise"])
+    assert renamed("experiments/protocol.py", "def vote(): pass\n") == of()
+    listing = "SETTINGS = {'trees': Setting(1, 'why')}\ndef units(settings): return []\n"
+    assert not renamed("experiments/retrieval.py", "from .protocol import load\n" + listing)
+
+
+def test_code_covers_the_modules_that_are_there():
+    """Names in `runner` of files that were renamed or moved would leave results unnamed."""
+    files = {path.name for path in runner.PACKAGE.glob("*.py")}
+    assert files >= runner.FOREST | runner.NO_MATTER
+    for metric, experiment in (("LMNN", "noise"), ("GB-LMNN", "retrieval"), ("HFD", "clustering")):
+        assert re.fullmatch("[0-9a-f]{8}", runner.code(metric, experiment))
+    beside = runner.with_siblings(runner.PACKAGE / "rivals" / "gblmnn.py")
+    assert {"lmnn.py", "impostors.py", "mapped.py"} <= {path.name for path in beside}
 
 
 def test_nothing_to_report(tmp_path):

@@ -57,6 +57,7 @@ def chosen(settings: dict[str, Setting], quick: bool) -> Settings:
 LISTS = (  # settings that only say which units there are
     "datasets",
     "repeats",
+    "more_repeats",
     "draws",
     "rfd_draws",
     "levels",

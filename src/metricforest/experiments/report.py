@@ -846,19 +846,19 @@ def machine_section(results: Results) -> Section:
     if data:
         parts.append(Table(["data set", "version used"], [list(row) for row in data]))
         parts.append(f"Run between {when[0]} and {when[-1]} UTC.")
-    present = sum(line.get("code") == code(line["metric"]) for line in results.lines)
-    if results.lines:
-        others = len(results.lines) - present
-        parts.append(
-            f"{present} of {len(results.lines)} units were made by the code as it is now ("
-            f"{code(HFD)} for HFD, {code('Euclidean')} for the others)"
-            + (
-                f", {others} by earlier states, whose results may differ somewhat; "
-                "`metricforest reproduce --again` makes them anew."
-                if others
-                else "."
-            )
+    present = sum(
+        line.get("code") == code(line["metric"], line["experiment"]) for line in results.lines
+    )
+    others = len(results.lines) - present
+    parts.append(
+        f"{present} of {len(results.lines)} units were made by the code as it is now"
+        + (
+            f", {others} by earlier states, whose results may differ somewhat; "
+            "`metricforest reproduce --again` makes them anew."
+            if others
+            else "."
         )
+    )
     return Section("Machine, versions, data", parts)
 
 
