@@ -212,7 +212,7 @@ def test_losses_are_paired_by_seed(tmp_path):
         for level, seeds in ((0, (0, 1, 2, 3)), (20, (3, 0, 2)))
         for seed in seeds
     ]  # fmt: skip
-    losses = report.noise_losses(results, "corrupted")
+    losses = report.noise.losses_of(results, "corrupted")
     np.testing.assert_allclose(losses["HFD"], [10, 10, 10])
 
 

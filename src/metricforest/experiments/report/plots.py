@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from . import protocol
-from .protocol import HFD
+from .. import protocol
+from ..protocol import HFD
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; the forest is the boldest.
 COLOURS = dict(

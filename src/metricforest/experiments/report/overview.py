@@ -1,0 +1,114 @@
+"""What is reached, how long it took, and with which settings, machine and code."""
+
+from __future__ import annotations
+
+from .. import protocol
+from ..catalogue import EXPERIMENTS
+from ..runner import code, duration
+from .results import Claim, Parts, Results, title_of
+from .tables import Section, Table
+
+LONGEST = 45 * 60  # seconds that a unit of work should take at most
+CORES, HOURS = 2, 5  # a full run on so many cores should take at most so long
+
+
+def summary(results: Results, claims: list[Claim]) -> Section:
+    """What the paper claims, what was found, and whether it was reached."""
+    reached = {True: "yes", False: "no", None: "in part"}
+    table = Table(
+        ["what the paper shows", "what is found here", "reached"],
+        [[claim.claim, claim.found, reached[claim.reached]] for claim in claims],
+    )
+    parts: Parts = []
+    if results.quick:
+        parts.append(
+            "This is a quick run: small data sets, few trees, few repetitions. Its numbers show that "
+            "everything works, not how good it is."
+        )
+    parts += [table, time_taken(results)]
+    if results.stale:
+        parts.append(
+            f"{results.stale} stored results were made with other settings and are left out."
+        )
+    return Section("In short", parts)
+
+
+def time_taken(results: Results) -> str:
+    """How much is done, and what it took beside what it should."""
+    finished = len(results.lines)
+    used = {line["unit"]: line["seconds"]["unit_processor"] for line in results.lines}
+    longest = max(used, key=lambda unit: used[unit])
+    said = (
+        f"{finished} of {finished + len(results.missing)} units of work are done. They took "
+        f"{duration(sum(used.values()))} of processor time, the longest ({longest}) "
+        f"{duration(used[longest])}."
+    )
+    if not results.quick:
+        hours = sum(used.values()) / 3600 / CORES
+        kept = hours <= HOURS and used[longest] <= LONGEST
+        said += (
+            f" That is {hours:.1f} h on {CORES} cores with nothing else to do (limits: {HOURS} h, "
+            f"{LONGEST // 60} minutes a unit; {'kept' if kept else 'not kept'}{' so far' * bool(results.missing)}). The machine had other "
+            "work too, so wall-clock times, also stored, are longer."
+        )
+    return said
+
+
+def settings(results: Results) -> Section:
+    parts: Parts = [
+        "What the paper fixes, what it leaves open, and what was chosen. All of it is in "
+        "`metricforest.experiments`, where it can be changed."
+    ]
+    for name, module in EXPERIMENTS.items():
+        settings = results.settings[name]
+        used = {key for unit in module.units(settings) for key in protocol.relevant(unit, settings)}
+        table = Table(["setting", "value", "why"], [], caption=name)
+        for key, setting in module.SETTINGS.items():
+            if key in used or key in protocol.LISTS:
+                table.rows.append([key, str(settings[key]), setting.why])
+        parts.append(table)
+    table = Table(["metric", "parameters"], [], caption="Parameters of the metrics")
+    for metric in protocol.METRICS:
+        made = protocol.make(metric, "sonar", results.settings["classification"], 0, 1)
+        table.rows.append(
+            [
+                metric,
+                ", ".join(
+                    f"{key} {value}"
+                    for key, value in sorted(made.get_params(deep=False).items())
+                    if key not in ("n_jobs", "random_state", "verbose")
+                ),
+            ]
+        )
+    parts += [
+        table,
+        "HFD's are the paper's, but for the solver, which minimises what the paper's Algorithm 1 "
+        "minimises (docs/paper.md). The rivals' are those of their papers as far as these say. Rows "
+        "are standardised by the training part's means and deviations (CIFAR: see scaling). Of equally "
+        "frequent labels the nearest neighbour's wins. More noise corrupts more of the same labels.",
+    ]
+    return Section("Settings", parts)
+
+
+def machine(results: Results) -> Section:
+    table = Table(["", ""], [[k, str(v)] for k, v in results.machine.items() if k != "quick"])
+    data = sorted({(title_of(line["dataset"]), line["data"]) for line in results.lines})
+    when = sorted(line["when"] for line in results.lines)
+    parts: Parts = [table]
+    if data:
+        parts.append(Table(["data set", "version used"], [list(row) for row in data]))
+        parts.append(f"Run between {when[0]} and {when[-1]} UTC.")
+    present = sum(
+        line.get("code") == code(line["metric"], line["experiment"]) for line in results.lines
+    )
+    others = len(results.lines) - present
+    parts.append(
+        f"{present} of {len(results.lines)} units were made by the code as it is now"
+        + (
+            f", {others} by earlier states, whose results may differ somewhat; "
+            "`metricforest reproduce --again` makes them anew."
+            if others
+            else "."
+        )
+    )
+    return Section("Machine, versions, data", parts)
