@@ -46,9 +46,10 @@ def time_taken(results: Results) -> str:
     if not results.quick:
         hours = sum(used.values()) / 3600 / CORES
         kept = hours <= HOURS and used[longest] <= LONGEST
+        verdict = ("kept" if kept else "not kept") + " so far" * bool(results.missing)
         said += (
             f" That is {hours:.1f} h on {CORES} cores with nothing else to do (limits: {HOURS} h, "
-            f"{LONGEST // 60} minutes a unit; {'kept' if kept else 'not kept'}{' so far' * bool(results.missing)}). The machine had other "
+            f"{LONGEST // 60} minutes a unit; {verdict}). The machine had other "
             "work too, so wall-clock times, also stored, are longer."
         )
     return said
