@@ -181,7 +181,9 @@ def test_run_resume_rescore_report(tiny, tmp_path, monkeypatch):
     text = (out / "report.md").read_text()
     assert "| HFD | 45 | 0.306 | " in text
     assert re.search(r"\| Table 3: .* \| reached in \d of 3", text)
-    assert re.search(r"\| 5-NN classification: .* on [01] of 1 \| (yes|no) \|", text)
+    assert re.search(
+        r"\| 5-NN classification: .* on [01] of 1\. Balance: HFD .* \| (yes|no) \|", text
+    )
     page = (out / "report.html").read_text()
     assert page.count("<svg") >= 4
     named = set(re.findall(r"https?://([^/\"' <]*)", page))
@@ -202,18 +204,97 @@ def test_quick_and_full_results_stay_apart(tiny, tmp_path):
 
 def test_losses_are_paired_by_seed(tmp_path):
     """Units finish in any order; the loss of a repetition is that of its own seed."""
-    results = report.Results.__new__(report.Results)
-    results.settings = {"noise": {"levels": (0, 20)}}
-    results.lines = [
-        {
-            "experiment": "noise", "metric": "HFD", "noise": level, "seed": seed,
-            "scores": {"corrupted": [0.5 + seed / 10 - (0.1 if level else 0.0)]},
-        }
+    lines = [
+        noise_line("HFD", level, seed, 0.5 + seed / 10 - (0.1 if level else 0.0))
         for level, seeds in ((0, (0, 1, 2, 3)), (20, (3, 0, 2)))
         for seed in seeds
-    ]  # fmt: skip
-    losses = report.noise.losses_of(results, "corrupted")
+    ]
+    losses = report.noise.losses_of(stored(lines, noise={"levels": (0, 20)}), "corrupted")
     np.testing.assert_allclose(losses["HFD"], [10, 10, 10])
+
+
+def stored(lines, **settings):
+    """Results as if these lines were all there is."""
+    results = report.Results.__new__(report.Results)
+    results.settings, results.lines, results.missing = settings, lines, []
+    return results
+
+
+def noise_line(metric, level, seed, corrupted, clean=0.8):
+    scores = {"corrupted": [corrupted], "clean": [clean]}
+    return {"experiment": "noise", "metric": metric, "noise": level, "seed": seed, "scores": scores}
+
+
+def test_claim_about_noise():
+    """Who loses less than HFD is named; who loses as much, to the last bit or not, is not."""
+    lines = [
+        noise_line(metric, level, seed, value)
+        for metric, values in {
+            "HFD": (0.9, 0.8),
+            "LMNN": (0.8, 0.7),  # as much, but for rounding
+            "RFD": (0.8, 0.75),
+            "DCA": (0.9, 0.7),
+        }.items()
+        for level, value in zip((0, 20), values, strict=True)
+        for seed in (0, 1)
+    ]
+    settings = {"levels": (0, 10, 20), "votes": ("corrupted", "clean")}
+    (claim,) = report.noise.claims(stored(lines, noise=settings))
+    assert claim.reached is False
+    assert "it loses 10.0 ± 0.0 points, less: RFD 5.0 ± 0.0; at 20 % it has 80.0" in claim.found
+    assert "the best other 75.0 (RFD). Where" in claim.found
+    assert claim.found.endswith("it loses 0.0 ± 0.0 points, no metric less")
+    rest = [line for line in lines if line["metric"] != "RFD"]
+    (claim,) = report.noise.claims(stored(rest, noise=settings))
+    assert claim.reached is True
+    assert report.noise.claims(stored(rest[:4], noise=settings)) == []
+
+
+def test_claim_about_retrieval():
+    """Ahead in one reading of the paper and behind in the other is reached in part."""
+
+    def line(metric, scaling, precision):
+        scores = {"precision": [precision, precision], "error": [0.0, 0.0]}
+        return {
+            "experiment": "retrieval", "dataset": "cifar10", "metric": metric,
+            "scaling": scaling, "scores": scores,
+        }  # fmt: skip
+
+    settings = {"datasets": ("cifar10",), "scaling": ("as they are", "unit")}
+    lines = [line("HFD", "as they are", 0.3), line("DCA", "as they are", 0.2)]
+    (claim,) = report.retrieval.claims(stored(lines, retrieval=settings))
+    assert claim.reached is True
+    lines += [line("HFD", "unit", 0.1), line("DCA", "unit", 0.2)]
+    (claim,) = report.retrieval.claims(stored(lines, retrieval=settings))
+    assert claim.reached is None
+    assert "components unit, at 50: 10.0 %, best other 20.0 (DCA)" in claim.found
+
+
+def test_claim_about_classification():
+    """Ahead or behind, with the error of the paired difference."""
+
+    def lines(metric, accuracies):
+        return [
+            {
+                "experiment": "classification", "dataset": "sonar", "metric": metric, "seed": 0,
+                "fold": fold, "scores": {"accuracy": [accuracy]},
+            }
+            for fold, accuracy in enumerate(accuracies)
+        ]  # fmt: skip
+
+    settings = {"datasets": ("sonar",)}
+
+    def claim(ours, theirs):
+        found = stored(lines("HFD", ours) + lines("RFD", theirs), classification=settings)
+        return report.classification.claims(found)[0]
+
+    assert claim((0.9, 0.8), (0.8, 0.8)).found.endswith(
+        "on 1 of 1. Sonar: HFD is 5.0 ± 5.0 points ahead of RFD."
+    )
+    near, far = claim((0.8, 0.8), (0.9, 0.8)), claim((0.8, 0.8), (0.9, 0.9))
+    assert near.found.endswith("on 1 of 1. Sonar: HFD is 5.0 ± 5.0 points behind RFD.")
+    assert far.found.endswith("on 0 of 1. Sonar: HFD is 10.0 ± 0.0 points behind RFD.")
+    assert (near.reached, far.reached) == (True, False)
 
 
 def test_noise_scores_by_hand():

@@ -40,9 +40,9 @@ SETTINGS = {
     ),
     "rfd_rows_usps": Setting(
         3_000,
-        "rows of USPS that are clustered under RFD: it measures every pair, at 0.02 ms, and all would "
-        "take half an hour a draw. With fewer rows clusters are harder to tell: 4,000 instead of 1,500 "
-        "raised one draw by .02",
+        "rows of USPS that are clustered under RFD, which measures every pair: all 11,000 would take "
+        "thirteen times as long. With fewer rows clusters are harder to tell, which is to RFD's "
+        "disadvantage",
     ),
     "rfd_draws": Setting(
         {"segmentation": 3, "usps": 3},
@@ -50,7 +50,7 @@ SETTINGS = {
     ),
     "fixed": Setting(
         20,
-        "neighbours of the graph for the second figure, which nobody has tuned; similarities are 1 - D "
+        "neighbours of the graph for the second figure, one for all data sets; similarities are 1 - D "
         "for RFD and HFD",
     ),
     "linear_fixed_sigma": Setting(

@@ -25,8 +25,8 @@ SETTINGS = {
     "candidates": Setting(paper.CANDIDATES, "the paper's values of k_O"),
     "relevant": Setting(
         "the 50 nearest by distance",
-        "a found row counts if it is no farther than the true 50th neighbour: of the readings tried "
-        "this one comes nearest to the paper's table",
+        "a found row counts if it is no farther than the true 50th neighbour; the paper does not say "
+        "(docs/paper.md, section 5)",
     ),
     "repeats": Setting(
         {"sonar": 5, "segmentation": 3}, "forests learned, 1 where none is given", {}

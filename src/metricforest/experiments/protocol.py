@@ -140,7 +140,7 @@ FOREST = {
     "boost_corrective": Setting(
         False,
         "the published BoostMetric is stage-wise; the corrective variant, this library's default, "
-        "takes fifty times as long on segmentation",
+        "takes longer the more triplets there are",
     ),
     "rfd_trees": Setting("random-forest", "the paper of RFD; extra-trees are its author's option"),
 }

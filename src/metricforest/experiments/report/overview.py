@@ -48,7 +48,7 @@ def time_taken(results: Results) -> str:
         kept = hours <= HOURS and used[longest] <= LONGEST
         verdict = ("kept" if kept else "not kept") + " so far" * bool(results.missing)
         said += (
-            f" That is {hours:.1f} h on {CORES} cores with nothing else to do (limits: {HOURS} h, "
+            f" That is at least {hours:.1f} h on {CORES} cores with nothing else to do (limits: {HOURS} h, "
             f"{LONGEST // 60} minutes a unit; {verdict}). The machine had other "
             "work too, so wall-clock times, also stored, are longer."
         )
@@ -99,17 +99,22 @@ def machine(results: Results) -> Section:
     if data:
         parts.append(Table(["data set", "version used"], [list(row) for row in data]))
         parts.append(f"Run between {when[0]} and {when[-1]} UTC.")
-    present = sum(
-        line.get("code") == code(line["metric"], line["experiment"]) for line in results.lines
-    )
-    others = len(results.lines) - present
+    old = [
+        line
+        for line in results.lines
+        if line.get("code") != code(line["metric"], line["experiment"])
+    ]
     parts.append(
-        f"{present} of {len(results.lines)} units were made by the code as it is now"
-        + (
-            f", {others} by earlier states, whose results may differ somewhat; "
-            "`metricforest reproduce --again` makes them anew."
-            if others
-            else "."
-        )
+        f"{len(results.lines) - len(old)} of {len(results.lines)} units were made by the code as it is now."
     )
+    if old:
+        places: dict[str, dict[str, None]] = {}
+        for line in old:
+            place = f"{line['experiment']} of {title_of(line['dataset'])}"
+            places.setdefault(place, {})[line["metric"]] = None
+        named = [f"{place} ({', '.join(metrics)})" for place, metrics in places.items()]
+        parts.append(
+            f"By earlier states of it, whose results may differ somewhat: {'; '.join(named)}. "
+            "`metricforest reproduce --again` makes them anew."
+        )
     return Section("Machine, versions, data", parts)

@@ -104,31 +104,33 @@ def beside_unit_variance(scores: dict[str, dict[tuple[str, str], Line]]) -> list
 
 
 def claims(results: Results) -> list[Claim]:
+    """HFD should be above all others in either reading of the paper; those not run do not count."""
     made = []
     settings = results.settings["retrieval"]
     for dataset in settings["datasets"]:
         found = scores_of(results, dataset)
-        scaling = settings["scaling"][0]
         shown, ahead = [], []
-        for k, place in ((5, 0), (50, -1)):
-            at = {
-                metric: line["scores"]["precision"][place]
-                for (metric, how), line in found.items()
-                if how == scaling
-            }
-            rest = {metric: value for metric, value in at.items() if metric != HFD}
-            if HFD in at and rest:
-                second = max(rest, key=lambda m: rest[m])
-                shown.append(
-                    f"at {k} {100 * at[HFD]:.1f} %, best other {100 * rest[second]:.1f} ({second})"
-                )
-                ahead.append(at[HFD] > rest[second])
+        for scaling in settings["scaling"]:
+            for k, place in ((5, 0), (50, -1)):
+                at = {
+                    metric: line["scores"]["precision"][place]
+                    for (metric, how), line in found.items()
+                    if how == scaling
+                }
+                rest = {metric: value for metric, value in at.items() if metric != HFD}
+                if HFD in at and rest:
+                    second = max(rest, key=lambda m: rest[m])
+                    shown.append(
+                        f"components {scaling}, at {k}: {100 * at[HFD]:.1f} %, best other "
+                        f"{100 * rest[second]:.1f} ({second})"
+                    )
+                    ahead.append(at[HFD] > rest[second])
         if shown:
             made.append(
                 Claim(
                     f"Retrieval, {title_of(dataset)}: HFD above all others",
-                    f"{'; '.join(shown)}; components {scaling}",
-                    all(ahead),
+                    "; ".join(shown),
+                    all(ahead) or (None if any(ahead) else False),
                 )
             )
     return made
