@@ -239,3 +239,17 @@ def test_progress_on_standard_error(capsys):
     said = capsys.readouterr().err
     assert "BoostMetric piece 10: objective" in said
     assert "BoostMetric ends after 20 pieces: objective" in said
+
+
+def test_rows_too_near_for_float64():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), [0, 1, 2] * 10
+    with pytest.raises(
+        ValueError, match=r"rows differ by .*e-1\d\d at most.*the bound is about 1e-140"
+    ):
+        BoostMetric(standardize=False).fit(X * 1e-170, y)
+
+
+def test_units_so_small_that_weights_cost_more_than_they_gain():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), [0, 1, 2] * 10
+    with pytest.warns(ConvergenceWarning, match=r"reg_trace=1e-07 .* smaller reg_trace, may help"):
+        BoostMetric(standardize=False).fit(X * 1e-5, y)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from click.testing import CliRunner
 import metricforest
 from metricforest import HierarchyForest, files
 from metricforest.cli import main
+from metricforest.cli.asking import called_so_far
 
 ROOT = Path(__file__).parent.parent
 SHOP = ROOT / "examples" / "shop"
@@ -214,6 +216,13 @@ def test_matches_are_near(shop, tmp_path):
     assert across["b"].str.startswith("S").all()
     result = good("match", shop, "-o", tmp_path / "own.csv")
     assert "judge some of these matches" in result.stderr
+    said = re.search(r"of ([\d,]+) held-out pairs (\d+) are, (\d+) of these rightly", result.stderr)
+    n_pairs, n_near, n_right = (int(text.replace(",", "")) for text in said.groups())
+    assert 0 < n_right <= n_near < n_pairs
+    sure = good("match", shop, "--precision", 0.99, "-o", tmp_path / "sure.csv").stderr
+    assert ("few to go by" in sure) == (int(re.search(r"pairs (\d+) are", sure)[1]) < 30)
+    asked = SimpleNamespace(held_out_distance_=np.array([0.5]), held_out_same_=np.array([True]))
+    assert called_so_far(asked, 0.4) == "; none of 1 held-out pairs is"
 
 
 def test_clusters_are_as_many_as_asked_for(shop, tmp_path):
@@ -746,3 +755,19 @@ def test_an_id_reads_alike_wherever_it_stands(tmp_path, in_table, in_pairs):
     far = [json.loads(good("distance", model, *asked, *more, "--json").stdout)["distance"]
            for more in ((), ("--table", tmp_path / "t.csv"))]  # fmt: skip
     assert far[0] == far[1]
+
+
+@pytest.mark.parametrize("where", ["metricforest.files.write_parts", "asking.say"])
+def test_a_reader_that_has_gone(shop, tmp_path, where):
+    """`metricforest ... | head` is no bug, whichever stream the reader had."""
+    script = (
+        "import metricforest.files, metricforest.cli.asking as asking\n"
+        "def gone(*given): raise BrokenPipeError(32, 'Broken pipe')\n"
+        f"{where} = gone\n"
+        "metricforest.cli.main()\n"
+    )
+    command = ["match", str(shop), "-o", str(tmp_path / "matches.csv")]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (141, "")

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +43,7 @@ def test_bad_pairs_raise(pairs, match):
         ([1, 0.5], "got 0.5"),
         ([0, -1], "a mix of -1 and 0"),
         ([1, np.nan], "got nan"),
-        (["same", "other"], "got <U5"),
+        (["same", "other"], "got 'same'"),
         (None, "without pair_labels"),
     ],
 )
@@ -86,6 +87,26 @@ def test_labels_become_codes():
     assert cn.check_labels([True, False], 2).tolist() == [1, 0]
     assert cn.check_labels([-1, -1], 2).tolist() == [-1, -1]
     assert cn.check_labels([-1, 0, 1], 3).tolist() == [-1, 0, 1]
+    assert cn.check_labels([-3, -1, 4, -2], 4).tolist() == [0, -1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["b", -1, "a", "b"],
+        np.array(["b", -1, "a", "b"]),  # texts, "-1" among them
+        np.array(["b", -1, "a", "b"], dtype=object),
+        ["b", None, "a", "b"],
+        ["b", np.nan, "a", "b"],
+        pd.Series(["b", None, "a", "b"]),
+        pd.Series(["b", pd.NA, "a", "b"], dtype="string"),
+        pd.Categorical(["b", None, "a", "b"]),
+        [2, None, 1, 2],
+        ["b", -1, "!", "b"],  # sorts before "-1"
+    ],
+)
+def test_rows_without_a_label_beside_names(y):
+    assert cn.check_labels(y, 4).tolist() == [1, -1, 0, 1]
 
 
 def test_labels_of_minus_one_and_one_warn():
@@ -106,6 +127,9 @@ def test_a_column_of_labels_warns():
         (np.zeros((3, 2)), r"y must have shape \(n,\), got \(3, 2\)"),
         ([0.5, 1.25, 3.0], "Unknown label type: continuous"),
         ([0.0, np.nan, 1.0], "NaN"),
+        (["a", 3, None], "y holds 3 and 'a': class labels must be all numbers or all texts"),
+        ([None, None, None], "y holds no class label: all 3 are missing"),
+        ([{}, "a", "b"], "y holds 'a' and {}: class labels must be all numbers or all texts"),
     ],
 )
 def test_bad_labels_raise(y, match):

@@ -138,3 +138,12 @@ def test_an_offset_changes_nothing(shift):
         scatters(rows + shift, must, cannot)[:2], scatters(rows, must, cannot)[:2], strict=True
     ):
         np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+def test_fewer_directions_than_asked_for_warn():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    with pytest.warns(
+        UserWarning, match="n_components=4, but the cannot-links span only 1 directions"
+    ):
+        metric = DCA(4, random_state=0).fit(X, X[:, 0] > 0)
+    assert metric.components_.shape == (1, 4)

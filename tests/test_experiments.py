@@ -1,5 +1,6 @@
 """The reproduction of the paper: protocols against plain loops, interrupted runs, the report."""
 
+import io
 import itertools
 import json
 import os
@@ -180,9 +181,9 @@ def test_run_resume_rescore_report(tiny, tmp_path, monkeypatch):
     assert report.write(report.Results(out), out) == [out / "report.html", out / "report.md"]
     text = (out / "report.md").read_text()
     assert "| HFD | 45 | 0.306 | " in text
-    assert re.search(r"\| Table 3: .* \| reached in \d of 3", text)
+    assert re.search(r"\| Table 3: .* \| (yes|no|in part) \| reached in \d of 3", text)
     assert re.search(
-        r"\| 5-NN classification: .* on [01] of 1\. Balance: HFD .* \| (yes|no) \|", text
+        r"\| 5-NN classification: .* \| (yes|no) \| .* on [01] of 1\. Balance: HFD", text
     )
     page = (out / "report.html").read_text()
     assert page.count("<svg") >= 4
@@ -197,7 +198,8 @@ def test_run_resume_rescore_report(tiny, tmp_path, monkeypatch):
 
 def test_quick_and_full_results_stay_apart(tiny, tmp_path):
     with open(os.devnull, "w") as quiet:
-        runner.append(tmp_path / "scores.jsonl", json.dumps({"unit": "x", "quick": False}))
+        line = dict.fromkeys(runner.NEEDED, "x") | {"quick": False}
+        runner.append(tmp_path / "scores.jsonl", json.dumps(line))
         with pytest.raises(ValueError, match="holds the results of a full run; give a quick one"):
             runner.run(tmp_path, ["noise"], quick=True, out=quiet)
 
@@ -371,6 +373,87 @@ def test_results_of_other_code_are_run_again_if_asked(tiny, tmp_path, monkeypatc
     lines = runner.read_lines(tmp_path)
     assert {line["code"] for line in lines} == {"another"}
     assert len(lines) == before.count("\n")
+
+
+def test_other_code_that_finds_the_same_is_confirmed(tiny, tmp_path, monkeypatch, capsys):
+    """The quickest unit of a kind speaks for the others; where it differs, nothing changes."""
+    with open(os.devnull, "w") as quiet:
+        assert runner.run(tmp_path, ["classification"], jobs=1, out=quiet) == []
+    before = runner.read_lines(tmp_path)
+    monkeypatch.setattr(runner, "code", lambda metric, experiment: "another")
+    score, ran = classification.score, []
+
+    def other_for_lmnn(unit, raw, settings):
+        ran.append(unit.metric)
+        found = score(unit, raw, settings)
+        return {"accuracy": [0.0]} if unit.metric == "LMNN" else found
+
+    monkeypatch.setattr(classification, "score", other_for_lmnn)
+    monkeypatch.setattr(runner, "LONGEST_TRIAL", 1e9)
+    runner.confirm_lines(tmp_path, jobs=1, out=sys.stdout)
+    said = capsys.readouterr().out
+    assert "DIFFERS: classification of balance, LMNN, 2 units made by " in said
+    assert "the same: classification of balance, DCA, 2 units made by " in said
+    assert sorted(ran) == sorted(protocol.METRICS)  # one unit of every kind
+    after = runner.read_lines(tmp_path)
+    for old, new in zip(before, after, strict=True):
+        if new["metric"] == "LMNN":
+            assert new == old
+        else:
+            assert new.pop("confirmed")
+            assert new == old | {"code": "another"}
+    report.write(report.Results(tmp_path), tmp_path)
+    monkeypatch.setattr(runner, "LONGEST_TRIAL", 0.0)
+    runner.confirm_lines(tmp_path, jobs=1, out=sys.stdout)
+    assert (
+        "not tried, would take too long: classification of balance, LMNN" in capsys.readouterr().out
+    )
+
+
+def test_data_that_is_not_there_is_asked_for_once(tiny, tmp_path, monkeypatch):
+    """One line for a data set that cannot be had, and the others are done."""
+    asked = []
+
+    def load(name, labels):
+        asked.append(name)
+        if name == "sonar":
+            raise FileNotFoundError("the data set sonar is not on this machine")
+        return protocol.load(name, labels)
+
+    monkeypatch.setattr(runner, "load", load)
+    own = classification.SETTINGS["datasets"]._replace(value=("sonar", "balance"))
+    monkeypatch.setitem(classification.SETTINGS, "datasets", own)
+    with io.StringIO() as said:
+        failed = runner.run(tmp_path, ["classification"], jobs=1, out=said)
+        text = said.getvalue()
+    n = 2 * len(protocol.METRICS)
+    assert failed == [f"{n} units with sonar: the data set sonar is not on this machine"]
+    assert asked.count("sonar") == 1
+    assert text.count("sonar is not on this machine") == 1
+    assert {line["dataset"] for line in runner.read_lines(tmp_path)} == {"balance"}
+    report.write(report.Results(tmp_path), tmp_path)
+    table = (tmp_path / "report.md").read_text()
+    assert re.search(r"\| 5-NN classification: .* \| (yes|no) so far \|", table)
+    assert re.search(r"\| Semi-supervised clustering .* \|  \| not run", table)
+
+
+def test_damaged_results_are_named(tiny, tmp_path):
+    with open(os.devnull, "w") as quiet:
+        runner.run(tmp_path, ["classification"], jobs=1, out=quiet)
+    scores = tmp_path / "scores.jsonl"
+    n_lines = len(runner.read_lines(tmp_path))
+    scores.write_bytes(scores.read_bytes() + b'\x96\x00\n{"unit": 3}\n[]\n')
+    assert len(runner.read_lines(tmp_path)) == n_lines
+    (raw, *_) = sorted((tmp_path / "raw").rglob("*.npz"))
+    for damage in (b"no archive", raw.read_bytes()[:50], b""):
+        raw.write_bytes(damage)
+        with pytest.raises(ValueError, match=f"{re.escape(str(raw))} does not hold raw answers"):
+            report.Results(tmp_path, rescore=True)
+    (tmp_path / "machine.json").write_text("{")
+    with pytest.raises(ValueError, match=r"machine.json cannot be read"):
+        report.Results(tmp_path)
+    (tmp_path / "machine.json").unlink()
+    assert len(report.Results(tmp_path).lines) == n_lines
 
 
 def test_code_names_what_a_result_depends_on(tmp_path, monkeypatch):

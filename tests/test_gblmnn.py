@@ -118,7 +118,7 @@ def test_odd_input():
         GBLMNN().fit(X, np.zeros(60, int))
     with pytest.raises(ValueError, match=r"learning_rate must be in \(0.0, inf\), got 0"):
         GBLMNN(learning_rate=0).fit(X, y)
-    with pytest.raises(ValueError, match=r"validation_fraction must be in \(0.0, 1.0\), got 1\.5"):
+    with pytest.raises(ValueError, match=r"validation_fraction must be in \[0.0, 1.0\), got 1\.5"):
         GBLMNN(validation_fraction=1.5).fit(X, y)
     y[0] = 7
     y[50:] = -1

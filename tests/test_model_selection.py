@@ -5,6 +5,7 @@ import pytest
 
 from conftest import three_clusters
 from metricforest import HierarchyForest, PairKFold, cross_val_pair_score, pair_auc
+from metricforest.rivals import Euclidean, RandomForestDistance
 
 
 class Euclid:
@@ -117,10 +118,16 @@ def test_cross_validated_score_is_that_of_each_fold():
     assert cross_val_pair_score(metric, X, pairs, labels, cv=2).shape == (2,)
 
 
-def test_fold_without_cannot_links_scores_nan():
+def test_poor_folds_score_nan():
     X, _classes, pairs, labels = three_clusters(2, 30, 60)
-    kept = labels == 1
-    scores = cross_val_pair_score(
-        HierarchyForest(n_estimators=2, random_state=0), X, pairs[kept], labels[kept], cv=3
-    )
-    assert np.isnan(scores).all()
+    few = [*np.flatnonzero(labels == 1), np.flatnonzero(labels == -1)[0]]
+    forest = HierarchyForest(n_estimators=2, random_state=0)
+    for metric in (forest, RandomForestDistance(5, random_state=0), Euclidean()):
+        with pytest.warns(UserWarning, match="3 of 3 folds lack must-links or cannot-links"):
+            scores = cross_val_pair_score(metric, X, pairs[few], labels[few], cv=3)
+        assert np.isnan(scores).all()
+    must = labels == 1
+    with pytest.raises(ValueError, match=rf"must-links and cannot-links, got {must.sum()} and 0"):
+        cross_val_pair_score(forest, X, pairs[must], labels[must], cv=3)
+    with pytest.raises(ValueError, match="got 0 and 0"):
+        cross_val_pair_score(forest, X, np.empty((0, 2), int), [], cv=3)

@@ -67,8 +67,8 @@ def choose_threshold(
     n_same = int(same.sum())
     if n_same in (0, len(same)):
         raise ValueError(
-            "a threshold needs must-links and cannot-links to part, but all "
-            f"{len(same)} pairs are {'must' if n_same else 'cannot'}-links"
+            "a threshold needs must-links and cannot-links to part, got "
+            f"{n_same} and {len(same) - n_same}"
         )
     order = np.argsort(distance, kind="stable")
     ascending = distance[order]

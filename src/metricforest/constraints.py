@@ -7,6 +7,7 @@ once; compiled code trusts them.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -92,7 +93,8 @@ def check_pair_labels(pair_labels: object, n_pairs: int) -> np.ndarray:
             f"pair_labels of shape {labels.shape}"
         )
     if labels.dtype.kind not in "biuf":
-        raise ValueError(f"pair_labels must be +1 and -1 (or bool, or 1 and 0), got {labels.dtype}")
+        some = f"{labels.tolist()[0]!r}" if len(labels) else f"an array of {labels.dtype}"
+        raise ValueError(f"pair_labels must be +1 and -1 (or bool, or 1 and 0), got {some}")
     values = np.unique(labels)
     if not (np.isin(values, (-1, 1)).all() or np.isin(values, (0, 1)).all()):
         wrong = values[~np.isin(values, (-1, 0, 1))]
@@ -115,8 +117,8 @@ def check_triplets(triplets: object, n_rows: int) -> np.ndarray:
 
 
 def check_labels(y: object, n_rows: int) -> np.ndarray:
-    """Class labels as codes 0, 1, ... with UNLABELLED (-1) where y is -1."""
-    labels = np.asarray(y)
+    """Class labels as codes 0, 1, ... with UNLABELLED (-1) where y is -1, or None or NaN beside names."""
+    labels = plain_labels(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         warn("y was a column of shape (n, 1); it is read as (n,)")
         labels = labels[:, 0]
@@ -128,15 +130,51 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
         raise ValueError("y holds NaN or infinity; -1 means unlabelled")
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
-    if labels.dtype.kind in "iuf" and -1 in classes:
-        if len(classes) == 2 and 1 in classes:
+    (missing,) = np.nonzero(classes == unlabelled_among(labels))
+    if len(missing):
+        if len(classes) == 2 and classes[1 - missing[0]] in (1, "1"):
             warn(
                 "y holds only -1 and 1, and -1 means unlabelled here: there is one class and nothing "
                 "to tell apart. Use 0 and 1 for two classes",
                 UserWarning,
             )
-        codes = np.where(labels == -1, UNLABELLED, codes - 1)
+        codes = np.where(codes == missing[0], UNLABELLED, codes - (codes > missing[0]))
     return codes
+
+
+def plain_labels(y: object) -> np.ndarray:
+    """y as numbers or as texts; a row without a label (None, NaN or -1 beside names) holds -1 or "-1"."""
+    labels = np.asarray(y)
+    if labels.dtype.kind not in "OU":
+        return labels
+    values = np.asarray(y, dtype=object)
+    flat = values.ravel().tolist()
+    known = [not is_missing(value) for value in flat]
+    rest = [value for value, there in zip(flat, known, strict=True) if there]
+    if not rest:
+        raise ValueError(f"y holds no class label: all {len(flat)} are missing")
+    if all(isinstance(value, str) for value in rest):
+        none: str | int = str(UNLABELLED)
+    elif all(isinstance(value, Real) for value in rest):
+        none = UNLABELLED
+    else:
+        kinds = {type(value).__name__: value for value in reversed(rest)}
+        said = " and ".join(map(repr, [*kinds.values()][:2]))
+        raise ValueError(f"y holds {said}: class labels must be all numbers or all texts")
+    filled = [value if there else none for value, there in zip(flat, known, strict=True)]
+    return np.array(filled).reshape(values.shape)
+
+
+def is_missing(value: object) -> bool:
+    """Whether it stands for no label: None, NaN, pandas' NA, or the number -1."""
+    if isinstance(value, Real):
+        return value != value or value == UNLABELLED
+    return value is None or type(value).__name__ == "NAType"
+
+
+def unlabelled_among(labels: np.ndarray) -> int | str:
+    """What marks rows without a label in an array of `plain_labels`."""
+    return str(UNLABELLED) if labels.dtype.kind == "U" else UNLABELLED
 
 
 def check_table(table: Constraints, n_rows: int) -> None:

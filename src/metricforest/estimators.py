@@ -24,7 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .base import Metric, check_mode, check_whole, graph, unchanged_on_failure
-from .constraints import UNLABELLED
+from .constraints import UNLABELLED, is_missing, plain_labels, unlabelled_among
 from .hierarchy import HierarchyForest
 
 
@@ -338,12 +338,12 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
                     f"weights must be 'uniform', 'distance' or a callable, got {self.weights!r}"
                 )
             rows: Any = X
-            given: Any = y
+            given: Any = y if y is None else plain_labels(y)
             _, labels = validate_data(self, rows, given, dtype=np.float64)
             check_classification_targets(labels)
             classes, codes = np.unique(labels, return_inverse=True)
             if len(classes) > 2 and self.unlabelled is not None:
-                missing = np.flatnonzero(classes == self.unlabelled)
+                missing = np.flatnonzero(classes == self._unlabelled_among(classes))
                 if len(missing):
                     codes = np.where(codes == missing[0], UNLABELLED, codes - (codes > missing[0]))
                     classes = np.delete(classes, missing)
@@ -362,6 +362,11 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
             self.classes_ = classes
             self._codes = codes[voters]
         return self
+
+    def _unlabelled_among(self, labels: np.ndarray) -> Any:
+        """The value that marks unlabelled rows: -1 stands beside names as a text."""
+        given = self.unlabelled
+        return unlabelled_among(labels) if is_missing(given) and given is not None else given
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Each class's share of the votes.
@@ -415,10 +420,11 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
         accuracy : float
         """
         predicted = self.predict(X)
-        labels = np.asarray(y)
+        labels = plain_labels(y)
         known = np.full(len(labels), True)
-        if self.unlabelled is not None and self.unlabelled not in self.classes_:
-            known = labels != self.unlabelled
+        none = self._unlabelled_among(labels)
+        if none is not None and none not in self.classes_:
+            known = labels != none
         if not known.any():
             raise ValueError(f"all {len(labels)} rows are unlabelled: there is nothing to score")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]

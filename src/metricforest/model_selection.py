@@ -17,6 +17,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import _num_samples
 
 from .constraints import check_pairs
+from .warn import warn
 
 
 class PairFold(NamedTuple):
@@ -108,17 +109,28 @@ def cross_val_pair_score(
 ) -> np.ndarray:
     """`pair_auc` on the test pairs of every fold of a metric learned from its training pairs.
 
-    A fold whose test part lacks must-links or cannot-links scores nan.
+    A fold whose test or training part lacks must-links or cannot-links scores nan, with a warning.
     """
+    _, labels = check_pairs(pairs, pair_labels, _num_samples(X))
+    if len(np.unique(labels)) < 2:
+        raise ValueError(
+            "cross_val_pair_score needs must-links and cannot-links, got "
+            f"{(labels == 1).sum()} and {(labels == -1).sum()}"
+        )
     folds = cv if isinstance(cv, PairKFold) else PairKFold(int(cv), random_state=0)
-    scores = []
+    scores, poor = [], 0
     for fold in folds.split(X, pairs, pair_labels):
+        if min(len(np.unique(fold.train_labels)), len(np.unique(fold.test_labels))) < 2:
+            scores.append(np.nan)
+            poor += 1
+            continue
         fold_metric: Any = clone(metric)
         fold_metric.fit(take(X, fold.train), pairs=fold.train_pairs, pair_labels=fold.train_labels)
-        both = len(np.unique(fold.test_labels)) == 2
-        scores.append(
-            pair_auc(fold_metric, take(X, fold.test), fold.test_pairs, fold.test_labels)
-            if both
-            else np.nan
+        scores.append(pair_auc(fold_metric, take(X, fold.test), fold.test_pairs, fold.test_labels))
+    if poor:
+        warn(
+            f"{poor} of {len(scores)} folds lack must-links or cannot-links to learn from or to be "
+            "judged by: they score nan. More pairs, or fewer folds, help",
+            UserWarning,
         )
     return np.array(scores)

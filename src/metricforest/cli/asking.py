@@ -27,6 +27,8 @@ from .program import (
 if TYPE_CHECKING:
     from ..tables import TableMetric
 
+FEW = 30  # held-out pairs below which a precision says little
+
 
 @main.command(
     epilog=example(
@@ -177,12 +179,26 @@ def match(
     if n_full:
         say(f"note: some rows have {max_matches} matches or more; --max-matches looks at more")
     if output is not None or sys.stderr.isatty():
-        say(
-            f"called the same: rows no farther apart than {cut:.4g}, chosen by judged pairs. Others "
-            "may be less clear: judge some of these matches, add them to the pairs and fit again"
-            if threshold is None
-            else f"called the same: rows no farther apart than {cut:.4g}"
-        )
+        say(f"called the same: rows no farther apart than {cut:.4g}" + called_so_far(metric, cut))
+        if threshold is None:
+            say(
+                "others may be less clear: judge some of these matches, add them to the pairs and fit "
+                "again"
+            )
+
+
+def called_so_far(metric: TableMetric, cut: float) -> str:
+    """What is known about a cut: how many held-out pairs it calls the same, and how many rightly."""
+    near = metric.held_out_distance_ <= cut
+    n_near, n_right = int(near.sum()), int(metric.held_out_same_[near].sum())
+    n_same = int(metric.held_out_same_.sum())
+    if not n_near:
+        return f"; none of {len(near):,} held-out pairs is"
+    few = ": few to go by" * (n_near < FEW)
+    return (
+        f"; of {len(near):,} held-out pairs {n_near:,} are, {n_right:,} of these rightly "
+        f"(precision {n_right / n_near:.2f}, recall {n_right / max(1, n_same):.2f}){few}"
+    )
 
 
 @main.command(

@@ -32,7 +32,7 @@ ANSWER_NAMES = frozenset(
 
 @main.command(epilog=example("metricforest demo"))
 def demo() -> None:
-    """Learn from 500 judged pairs of embedded data; print a table, write demo.png."""
+    """Learn from 500 judged pairs of data that comes along; print a table, write demo.png."""
     from .. import demo as module
 
     module.main()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "metricforest"
 EXPERIMENT_COMMANDS = ("reproduce", "report")
-BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
+BAD_INPUT, BUG, INTERRUPTED, NO_READER = 2, 1, 130, 141  # 141: as if ended by SIGPIPE
 
 
 class Program(click.Group):
@@ -34,6 +34,13 @@ class Program(click.Group):
 
             return getattr(cli, cmd_name)
         return super().get_command(ctx, cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would call it a failure
+            write_nowhere()
+            raise click.exceptions.Exit(NO_READER) from None
 
     def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
         given = list(sys.argv[1:] if args is None else args)
@@ -53,8 +60,8 @@ class Program(click.Group):
             say("interrupted; nothing was written")
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(BUG)  # as click does
+            write_nowhere()
+            sys.exit(NO_READER)
         except Exception as error:
             if debug:
                 raise
@@ -62,6 +69,13 @@ class Program(click.Group):
             fail(error)
         notes.show()
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def write_nowhere() -> None:
+    """Python flushes both streams when it ends: let it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
 
 
 def fail(error: Exception) -> NoReturn:

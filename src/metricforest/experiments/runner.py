@@ -4,7 +4,8 @@
     OUT/raw/KEY.npz       its raw answers, written before the line
 
 A unit whose line is there, made with the same settings, is not run again, unless lines made by other
-code are not good enough. A line cut short by a kill is ignored and its unit run again. Small units run
+code are not good enough. Other code that finds the same is good enough: `confirm_lines` asks it for the
+quickest unit of every kind. A line cut short by a kill is ignored and its unit run again. Small units run
 side by side in processes of one thread each; units that are timed or large run one after the other with
 all threads.
 """
@@ -39,6 +40,10 @@ from .catalogue import EXPERIMENTS
 from .protocol import HFD, RIVALS, Settings, Unit, chosen, load, relevant
 
 SCORES = "scores.jsonl"
+NEEDED = {  # what a line must have to be one
+    *("unit", "experiment", "dataset", "metric", "seed", "scores", "seconds", "quick", "settings"),
+    *("notes", "data", "when"),
+}
 PACKAGE = Path(__file__).parents[1]
 FOREST = {  # what only HFD is made of
     *("hierarchy.py", "grow.py", "ssmmc.py", "mrmmc.py", "convex.py", "dense.py", "ranking.py"),
@@ -52,7 +57,8 @@ NO_MATTER = {  # modules of the package that no result depends on
 LISTING = {  # of an experiment: what says which units there are, and settings, which `digest` names
     *("units", "SETTINGS", "FOREST", "COUNTS", "LISTS", "OWNERS", "TITLE"),
 }
-FIRST_GUESS = 10.0  # seconds of a unit like no other so far
+FIRST_GUESS = {False: 10.0, True: 0.5}  # seconds of a unit like no other so far, by whether quick
+LONGEST_TRIAL = 300.0  # seconds of a unit that is run to confirm others
 
 
 def settings_of(experiment: str, quick: bool) -> Settings:
@@ -122,15 +128,16 @@ def units(experiments: Iterable[str], quick: bool) -> list[Unit]:
 
 
 def read_lines(folder: Path) -> list[dict[str, Any]]:
-    """The lines stored so far, the last one for each unit; a torn line is left out."""
+    """The lines stored so far, the last one for each unit; a torn or damaged line is left out."""
     path = folder / SCORES
     found: dict[str, dict[str, Any]] = {}
     if path.is_file():
-        for text in path.read_text(encoding="utf-8").splitlines():
+        for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 line = json.loads(text)
-                found[line["unit"]] = line
-            except (ValueError, KeyError, TypeError):
+                if line.keys() >= NEEDED:
+                    found[line["unit"]] = line
+            except (ValueError, AttributeError):
                 continue
     return list(found.values())
 
@@ -215,8 +222,10 @@ def machine() -> dict[str, Any]:
 class Progress:
     """What is done, on standard error, with the time left."""
 
-    def __init__(self, todo: list[Unit], done: list[dict[str, Any]], jobs: int, out: TextIO):
-        self.out, self.jobs = out, jobs
+    def __init__(
+        self, todo: list[Unit], done: list[dict[str, Any]], jobs: int, quick: bool, out: TextIO
+    ):
+        self.out, self.jobs, self.first_guess = out, jobs, FIRST_GUESS[quick]
         self.left = {unit.key: unit for unit in todo}
         self.total = len(todo)
         self.known: dict[tuple, list[float]] = {}
@@ -233,7 +242,7 @@ class Progress:
         for known in (kind, kind[:2], kind[:1]):
             if known in self.known:
                 return float(np.mean(self.known[known]))
-        return FIRST_GUESS
+        return self.first_guess
 
     def seconds_left(self) -> float:
         return sum(
@@ -268,13 +277,7 @@ def run(
     out: TextIO = sys.stderr,
 ) -> list[str]:
     """Do every unit that is not done yet, or, with `again`, not by this code. Returns what went wrong."""
-    folder.mkdir(parents=True, exist_ok=True)
-    done = read_lines(folder)
-    if any(line["quick"] != quick for line in done):
-        kinds = ("a full run", "a quick one")
-        raise ValueError(
-            f"{folder} holds the results of {kinds[not quick]}; give {kinds[quick]} another folder"
-        )
+    done = lines_of_kind(folder, quick)
     current = {
         (line["unit"], line["settings"])
         for line in done
@@ -286,12 +289,19 @@ def run(
         for unit in wanted
         if (unit.key, digest(unit, settings_of(unit.experiment, quick))) not in current
     ]
-    progress = Progress(todo, done, jobs, out)
+    progress = Progress(todo, done, jobs, quick, out)
     progress.say(
         f"{len(wanted)} units of work, {len(wanted) - len(todo)} done before; results in {folder}"
     )
     note_machine(folder, quick)
     failed = []
+    for dataset, error in not_there(todo).items():
+        without = [unit for unit in todo if unit.dataset == dataset]
+        todo = [unit for unit in todo if unit.dataset != dataset]
+        for unit in without:
+            progress.left.pop(unit.key)
+        failed.append(f"{len(without)} units with {dataset}: {error}")
+        progress.say(f"LEFT OUT {failed[-1]}")
     for unit, result in outcomes(todo, quick, jobs):
         if isinstance(result, Exception):
             failed.append(f"{unit.key}: {type(result).__name__}: {result}")
@@ -301,6 +311,68 @@ def run(
             store(folder, unit, *result)
             progress.finished(unit, result[0])
     return failed
+
+
+def lines_of_kind(folder: Path, quick: bool) -> list[dict[str, Any]]:
+    """The lines of a folder that a quick, or a full, run may add to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = read_lines(folder)
+    if any(line["quick"] != quick for line in done):
+        kinds = ("a full run", "a quick one")
+        raise ValueError(
+            f"{folder} holds the results of {kinds[not quick]}; give {kinds[quick]} another folder"
+        )
+    return done
+
+
+def not_there(todo: list[Unit]) -> dict[str, str]:
+    """Why data sets that these units need cannot be had: asked once, before anything runs."""
+    reasons = {}
+    for dataset in dict.fromkeys(unit.dataset for unit in todo):
+        name, _, labels = dataset.partition("-")
+        try:
+            load(name, labels or "fine")
+        except (OSError, ValueError) as error:
+            reasons[dataset] = str(error)
+    return reasons
+
+
+def confirm_lines(
+    folder: Path, *, quick: bool = False, jobs: int = 1, out: TextIO = sys.stderr
+) -> None:
+    """Name the present code in lines of another, where it finds the same.
+
+    Of every experiment, data set, metric and other code with such lines, the unit that took least is
+    run. If its scores are equal to the last bit, these lines become lines of the present code and say
+    when they were confirmed; if not, or if it takes too long, they stay as they are.
+    """
+    lines = lines_of_kind(folder, quick)
+    known = {unit.key: unit for unit in units(EXPERIMENTS, quick)}
+    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for line in lines:
+        unit = known.get(line["unit"])
+        if unit is None or line["settings"] != digest(unit, settings_of(unit.experiment, quick)):
+            continue
+        if line.get("code") != code(unit.metric, unit.experiment):
+            kind = (unit.experiment, unit.dataset, unit.metric, line.get("code"))
+            kinds.setdefault(kind, []).append(line)
+    for (experiment, dataset, metric, made_by), own in kinds.items():
+        trial = min(own, key=lambda line: line["seconds"]["unit"])
+        name = f"{experiment} of {dataset}, {metric}, {len(own)} units made by {made_by}"
+        if trial["seconds"]["unit"] > LONGEST_TRIAL:
+            print(f"not tried, would take too long: {name}", file=out, flush=True)
+            continue
+        result = attempt(known[trial["unit"]], quick, jobs)
+        if isinstance(result, Exception):
+            print(f"FAILED: {name}: {result}", file=out, flush=True)
+            continue
+        same = json.dumps(result[0]["scores"]) == json.dumps(trial["scores"])
+        print(f"{'the same' if same else 'DIFFERS'}: {name}", file=out, flush=True)
+        if same:
+            for line in own:
+                line |= {"code": result[0]["code"], "confirmed": result[0]["when"]}
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            replace_file(folder / SCORES, iter([text.encode()]))
 
 
 def note_machine(folder: Path, quick: bool) -> None:

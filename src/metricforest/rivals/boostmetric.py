@@ -35,6 +35,7 @@ LOSSES = ("exponential", "logistic")
 MARGIN = 10.0  # where all triplets hold by so much, the exponential loss has no minimum: it ends
 
 SMALLEST = 1e-12  # a piece of less weight, by all before it, changes nothing
+SHORTEST = 1e-140  # of rows: below, squares and quotients by them leave float64
 
 
 class Boosted(NamedTuple):
@@ -199,7 +200,9 @@ class BoostMetric(LinearMetric):
     def _warn(self, found: Boosted) -> None:
         if not found.weights.any():
             warn(
-                "no direction makes the triplets hold better than none: all distances are 0",
+                "no direction makes the triplets hold better by more than its weight costs "
+                f"(reg_trace={self.reg_trace:g} times its squared length in the given units): all "
+                "distances are 0. Standardised rows, or a smaller reg_trace, may help",
                 ConvergenceWarning,
             )
         elif self.corrective and not found.converged:
@@ -227,6 +230,11 @@ def boost(
     unit = (
         np.abs(rows).max() or 1.0
     )  # tolerances below are absolute: lengths are brought to order 1
+    if unit < SHORTEST:
+        raise ValueError(
+            f"rows differ by {unit:g} at most: their squared distances underflow (the bound is about "
+            f"{SHORTEST:g})"
+        )
     rows, v = rows / unit, v / unit**2
     near, far = (np.sort(triplets[:, [0, end]], axis=1) for end in (1, 2))
     n, R = len(rows), len(triplets)

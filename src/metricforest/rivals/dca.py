@@ -104,6 +104,12 @@ class DCA(LinearMetric, PairMetric):
         keep = self.n_components or rows.shape[1]
         Cb, Cw, self.n_chunklets_ = scatters(rows, must, cannot)
         self.components_ = discriminate(Cb, Cw, float(self.ridge), keep)
+        if self.n_components and len(self.components_) < self.n_components:
+            warn(
+                f"n_components={self.n_components}, but the cannot-links span only "
+                f"{len(self.components_)} directions: no more are kept",
+                UserWarning,
+            )
 
 
 def scatters(

@@ -175,8 +175,7 @@ class GBLMNN(MappedMetric):
             for name in ("n_estimators", "max_depth", "n_iter_no_change", "n_neighbors"):
                 check_whole(self, name, 1)
             check_real(self, "learning_rate", 0.0, np.inf, open_low=True)
-            if self.validation_fraction != 0:
-                check_real(self, "validation_fraction", 0.0, 1.0, open_low=True, open_high=True)
+            check_real(self, "validation_fraction", 0.0, 1.0, open_low=False, open_high=True)
             rows = self._standardised(X)
             check_n_components(self, rows.shape[1])
             codes = labelled_classes(self, y, len(rows))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .. import constraints as cn
-from ..base import check_whole, unchanged_on_failure
+from ..base import check_choice, check_whole, unchanged_on_failure
 from .fitting import refuse
 from .mapped import Standardised
 
@@ -26,7 +26,9 @@ class PairMetric(Standardised):
     random_state: int | np.random.RandomState | None
 
     def _check_parameters(self) -> None:
-        if self.n_constraints != "auto":
+        if isinstance(self.n_constraints, str):
+            check_choice(self, "n_constraints", ("auto",))
+        else:
             check_whole(self, "n_constraints", 1)
 
     @abstractmethod

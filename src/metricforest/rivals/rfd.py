@@ -131,7 +131,9 @@ class RandomForestDistance(PairMetric):
         check_whole(self, "n_estimators", 1)
         check_choice(self, "trees", TREES)
         check_whole(self, "min_samples_leaf", 1)
-        if self.max_samples is not None and self.max_samples != "auto":
+        if isinstance(self.max_samples, str):
+            check_choice(self, "max_samples", ("auto",))
+        elif self.max_samples is not None:
             check_whole(self, "max_samples", 1)
 
     def _learn(self, rows, must, cannot, rng) -> None:

@@ -16,14 +16,19 @@ from .tables import Figure, Section, html, markdown
 
 __all__ = ["Results", "sections", "write"]
 
-SHOWN = (neighbours, classification, noise, retrieval, clustering)  # in the paper's order
+SHOWN = {  # by their experiments, in the paper's order
+    "neighbours": neighbours,
+    "classification": classification,
+    "noise": noise,
+    "retrieval": retrieval,
+    "clustering": clustering,
+}
 
 
 def sections(results: Results) -> list[Section]:
-    claims = [claim for part in SHOWN for claim in part.claims(results)]
     return [
-        overview.summary(results, claims),
-        *[part.section(results) for part in SHOWN],
+        overview.summary(results, {name: part.claims(results) for name, part in SHOWN.items()}),
+        *[part.section(results) for part in SHOWN.values()],
         ablations.section(results),
         overview.settings(results),
         overview.machine(results),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -41,15 +42,15 @@ class Results:
     """The stored lines of one folder and how complete they are."""
 
     def __init__(self, folder: Path, rescore: bool = False):
-        machine = folder / "machine.json"
-        self.machine: dict[str, Any] = json.loads(machine.read_text()) if machine.is_file() else {}
-        self.quick = bool(self.machine.get("quick"))
+        stored = read_lines(folder)
+        self.machine = read_machine(folder / "machine.json")
+        self.quick = any(line["quick"] for line in stored)
         self.settings = {name: settings_of(name, self.quick) for name in EXPERIMENTS}
         wanted = {unit.key: unit for unit in units(EXPERIMENTS, self.quick)}
         self.lines: list[Line] = []
         self.stale = 0  # made with other settings than today's
         self.without_raw = 0  # could not be scored again
-        for line in read_lines(folder):
+        for line in stored:
             unit = wanted.get(line["unit"])
             settings = self.settings[line["experiment"]] if unit else {}
             if unit is None or line["settings"] != digest(unit, settings):
@@ -57,8 +58,7 @@ class Results:
                 continue
             self.without_raw += rescore and not raw_path(folder, unit).is_file()
             if rescore and raw_path(folder, unit).is_file():
-                with np.load(raw_path(folder, unit), allow_pickle=False) as raw:
-                    answers = {key: raw[key] for key in raw.files}
+                answers = read_raw(raw_path(folder, unit))
                 score = EXPERIMENTS[unit.experiment].score
                 line = {**line, "scores": score(unit, answers, settings)}
             self.lines.append(line)
@@ -75,6 +75,24 @@ class Results:
 
     def n_missing(self, experiment: str) -> int:
         return sum(unit.experiment == experiment for unit in self.missing)
+
+
+def read_machine(path: Path) -> dict[str, Any]:
+    """What the results were made on; nothing where it was not noted."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read ({error}); the next run writes it anew") from None
+
+
+def read_raw(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as raw:
+            return {key: raw[key] for key in raw.files}
+    except (ValueError, OSError, EOFError, BadZipFile):
+        raise ValueError(
+            f"{path} does not hold raw answers; delete it, or run its unit again"
+        ) from None
 
 
 def mean_error(values: Sequence[float]) -> tuple[float, float]:
