@@ -29,6 +29,7 @@ from metricforest.experiments import (
     report,
     retrieval,
     runner,
+    sources,
 )
 from metricforest.experiments.catalogue import EXPERIMENTS
 from metricforest.experiments.protocol import Setting, Unit
@@ -458,7 +459,7 @@ def test_damaged_results_are_named(tiny, tmp_path):
 
 def test_code_names_what_a_result_depends_on(tmp_path, monkeypatch):
     """Which names change when a file of a small package does."""
-    monkeypatch.setattr(runner, "PACKAGE", tmp_path)
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
     results = [(m, e) for m in ("HFD", "LMNN", "GB-LMNN", "DCA") for e in ("noise", "retrieval")]
     for file, text in {
         "a.py": "def f():\n    return 1\n",
@@ -472,12 +473,12 @@ def test_code_names_what_a_result_depends_on(tmp_path, monkeypatch):
     }.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(text)
-    names = {of: runner.code.__wrapped__(*of) for of in results}
+    names = {of: sources.code.__wrapped__(*of) for of in results}
 
     def renamed(file, text):
         (tmp_path / file).write_text(text)
         before = dict(names)
-        names.update({of: runner.code.__wrapped__(*of) for of in results})
+        names.update({of: sources.code.__wrapped__(*of) for of in results})
         return {of for of in results if names[of] != before[of]}
 
     def of(metrics=("HFD", "LMNN", "GB-LMNN", "DCA"), experiments=("noise", "retrieval")):
@@ -498,12 +499,12 @@ def test_code_names_what_a_result_depends_on(tmp_path, monkeypatch):
 
 
 def test_code_covers_the_modules_that_are_there():
-    """Names in `runner` of files that were renamed or moved would leave results unnamed."""
-    files = {path.name for path in runner.PACKAGE.glob("*.py")}
-    assert files >= runner.FOREST | runner.NO_MATTER
+    """Names in `sources` of files that were renamed or moved would leave results unnamed."""
+    files = {path.name for path in sources.PACKAGE.glob("*.py")}
+    assert files >= sources.FOREST | sources.NO_MATTER
     for metric, experiment in (("LMNN", "noise"), ("GB-LMNN", "retrieval"), ("HFD", "clustering")):
-        assert re.fullmatch("[0-9a-f]{8}", runner.code(metric, experiment))
-    beside = runner.with_siblings(runner.PACKAGE / "rivals" / "gblmnn.py")
+        assert re.fullmatch("[0-9a-f]{8}", sources.code(metric, experiment))
+    beside = sources.with_siblings(sources.PACKAGE / "rivals" / "gblmnn.py")
     assert {"lmnn.py", "impostors.py", "mapped.py"} <= {path.name for path in beside}
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .. import protocol
 from ..catalogue import EXPERIMENTS
-from ..runner import code, duration
+from ..runner import duration
+from ..sources import code
 from .results import Claim, Parts, Results, title_of
 from .tables import Section, Table
 
