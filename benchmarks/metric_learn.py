@@ -131,7 +131,13 @@ def drawn_back(L: np.ndarray, goal: float, task: Task) -> np.ndarray:
     def mixed(share: float) -> np.ndarray:
         return (1 - share) * M + share * np.exp(scale.x) * eye
 
-    share = brentq(lambda s: lmnn_objective(mixed(s), task) - goal, 0, 1, xtol=1e-3)
+    def above(share: float) -> float:
+        return lmnn_objective(mixed(share), task) - goal
+
+    if above(0) >= 0 or above(1) <= 0:
+        share = 0.0 if above(0) >= 0 else 1.0
+    else:
+        share = brentq(above, 0, 1, xtol=1e-3)
     values, V = np.linalg.eigh(mixed(share))
     return (V * np.sqrt(values.clip(0))).T
 

@@ -88,6 +88,12 @@ def test_labels_become_codes():
     assert cn.check_labels([-1, -1], 2).tolist() == [-1, -1]
     assert cn.check_labels([-1, 0, 1], 3).tolist() == [-1, 0, 1]
     assert cn.check_labels([-3, -1, 4, -2], 4).tolist() == [0, -1, 2, 1]
+    assert cn.check_labels([None, np.nan, -1], 3).tolist() == [-1, -1, -1]
+    assert cn.check_labels(np.array([True, None, np.False_], dtype=object), 3).tolist() == [
+        1,
+        -1,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +119,8 @@ def test_labels_of_minus_one_and_one_warn():
     with pytest.warns(UserWarning, match="only -1 and 1, and -1 means unlabelled"):
         codes = cn.check_labels([1, -1, 1], 3)
     assert codes.tolist() == [0, -1, 0]
+    with pytest.warns(UserWarning, match="only -1 and 1, and -1 means unlabelled"):
+        cn.check_labels(["+1", "-1"], 2)
 
 
 def test_a_column_of_labels_warns():
@@ -128,7 +136,6 @@ def test_a_column_of_labels_warns():
         ([0.5, 1.25, 3.0], "Unknown label type: continuous"),
         ([0.0, np.nan, 1.0], "NaN"),
         (["a", 3, None], "y holds 3 and 'a': class labels must be all numbers or all texts"),
-        ([None, None, None], "y holds no class label: all 3 are missing"),
         ([{}, "a", "b"], "y holds 'a' and {}: class labels must be all numbers or all texts"),
     ],
 )

@@ -357,6 +357,8 @@ def test_unlabelled_rows_shape_the_metric():
         (["-1", "1"] * 10, -1, ["-1", "1"], 20),
         ([None, "a", "b", np.nan] * 5, -1, ["a", "b"], 10),
         ([None, 7, 3, 3] * 5, -1, [3, 7], 15),
+        ([None, "a"] * 10, -1, ["a"], 10),
+        (["?", None, "a", "b"] * 5, "?", ["a", "b"], 10),
         ([9, 2, 0, 9] * 5, 9, [0, 2], 10),
     ],
 )
@@ -366,6 +368,12 @@ def test_what_is_a_class_and_what_is_not(y, unlabelled, classes, n_voters):
     assert classifier.classes_.tolist() == classes
     assert classifier.metric_._n_indexed() == n_voters
     assert set(classifier.predict(X).tolist()) <= set(classes)
+
+
+def test_gaps_in_what_has_none():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match="unlabelled=None says that all rows have a label"):
+        MetricKNeighborsClassifier(forest(2), 2, unlabelled=None).fit(X, [None, "a", "b", "b"] * 5)
 
 
 def test_score_counts_the_labelled_rows(small):

@@ -270,14 +270,6 @@ def test_parameters_are_checked():
         ITML(standardize=False).fit(X * 1e200, y)
 
 
-def test_few_rows_give_all_their_pairs():
-    """Bounds of few rows are exact: no draw decides."""
-    Z = np.random.default_rng(0).normal(size=(40, 3))
-    sq_dist = [np.sum((a - b) ** 2) for i, a in enumerate(Z) for b in Z[:i]]
-    found = [sampled_bounds(Z, np.random.default_rng(seed)) for seed in (1, 2)]
-    assert found[0] == found[1] == pytest.approx(np.percentile(sq_dist, [5, 95]))
-
-
 def test_bounds_that_are_no_numbers():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), [0, 1] * 10
     with pytest.raises(

@@ -7,7 +7,6 @@ once; compiled code trusts them.
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +15,9 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 
+from .labels import UNLABELLED, plain_labels, unlabelled_among
 from .ssmmc import CANNOT, MUST, TRIPLET
 from .warn import warn
-
-UNLABELLED = -1
 
 # Constraints drawn from labels with n_constraints="auto": the counts of the paper's section 6.
 AUTO_PER_CLASS = 1_000  # below MEDIUM labelled rows
@@ -132,7 +130,7 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
     classes, codes = np.unique(labels, return_inverse=True)
     (missing,) = np.nonzero(classes == unlabelled_among(labels))
     if len(missing):
-        if len(classes) == 2 and classes[1 - missing[0]] in (1, "1"):
+        if len(classes) == 2 and classes[1 - missing[0]] in (1, "1", "+1"):
             warn(
                 "y holds only -1 and 1, and -1 means unlabelled here: there is one class and nothing "
                 "to tell apart. Use 0 and 1 for two classes",
@@ -140,41 +138,6 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
             )
         codes = np.where(codes == missing[0], UNLABELLED, codes - (codes > missing[0]))
     return codes
-
-
-def plain_labels(y: object) -> np.ndarray:
-    """y as numbers or as texts; a row without a label (None, NaN or -1 beside names) holds -1 or "-1"."""
-    labels = np.asarray(y)
-    if labels.dtype.kind not in "OU":
-        return labels
-    values = np.asarray(y, dtype=object)
-    flat = values.ravel().tolist()
-    known = [not is_missing(value) for value in flat]
-    rest = [value for value, there in zip(flat, known, strict=True) if there]
-    if not rest:
-        raise ValueError(f"y holds no class label: all {len(flat)} are missing")
-    if all(isinstance(value, str) for value in rest):
-        none: str | int = str(UNLABELLED)
-    elif all(isinstance(value, Real) for value in rest):
-        none = UNLABELLED
-    else:
-        kinds = {type(value).__name__: value for value in reversed(rest)}
-        said = " and ".join(map(repr, [*kinds.values()][:2]))
-        raise ValueError(f"y holds {said}: class labels must be all numbers or all texts")
-    filled = [value if there else none for value, there in zip(flat, known, strict=True)]
-    return np.array(filled).reshape(values.shape)
-
-
-def is_missing(value: object) -> bool:
-    """Whether it stands for no label: None, NaN, pandas' NA, or the number -1."""
-    if isinstance(value, Real):
-        return value != value or value == UNLABELLED
-    return value is None or type(value).__name__ == "NAType"
-
-
-def unlabelled_among(labels: np.ndarray) -> int | str:
-    """What marks rows without a label in an array of `plain_labels`."""
-    return str(UNLABELLED) if labels.dtype.kind == "U" else UNLABELLED
 
 
 def check_table(table: Constraints, n_rows: int) -> None:

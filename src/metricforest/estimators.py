@@ -24,8 +24,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .base import Metric, check_mode, check_whole, graph, unchanged_on_failure
-from .constraints import UNLABELLED, is_missing, plain_labels, unlabelled_among
 from .hierarchy import HierarchyForest
+from .labels import UNLABELLED, has_gaps, is_missing, plain_labels, unlabelled_among
 
 
 class MetricUser(BaseEstimator):
@@ -342,11 +342,16 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
             _, labels = validate_data(self, rows, given, dtype=np.float64)
             check_classification_targets(labels)
             classes, codes = np.unique(labels, return_inverse=True)
-            if len(classes) > 2 and self.unlabelled is not None:
-                missing = np.flatnonzero(classes == self._unlabelled_among(classes))
-                if len(missing):
-                    codes = np.where(codes == missing[0], UNLABELLED, codes - (codes > missing[0]))
-                    classes = np.delete(classes, missing)
+            gaps = y is not None and has_gaps(y)
+            if gaps and self.unlabelled is None:
+                raise ValueError(
+                    "y holds None or NaN, but unlabelled=None says that all rows have a label"
+                )
+            if (len(classes) > 2 or gaps) and self.unlabelled is not None:
+                none = [self._unlabelled_among(classes), *[unlabelled_among(classes)] * gaps]
+                known = np.array([value not in none for value in classes.tolist()])
+                codes = np.where(known, np.cumsum(known) - 1, UNLABELLED)[codes]
+                classes = classes[known]
             voters = np.flatnonzero(codes != UNLABELLED)
             if self.n_neighbors > len(voters):
                 raise ValueError(
@@ -422,9 +427,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
         predicted = self.predict(X)
         labels = plain_labels(y)
         known = np.full(len(labels), True)
-        none = self._unlabelled_among(labels)
-        if none is not None and none not in self.classes_:
-            known = labels != none
+        for none in (self._unlabelled_among(labels), unlabelled_among(labels)):
+            if none is not None and none not in self.classes_:
+                known &= labels != none
         if not known.any():
             raise ValueError(f"all {len(labels)} rows are unlabelled: there is nothing to score")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]

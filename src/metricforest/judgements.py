@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .columns import Table, as_table, as_text, check_column, id_text, items_of, values_of
-from .constraints import UNLABELLED
+from .labels import UNLABELLED
 from .warn import warn
 
 SAME = frozenset(

@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import calibration, layout
 from .base import Metric
-from .constraints import UNLABELLED
 from .forest import LEAF
 from .hierarchy import HierarchyForest, check_count
+from .labels import UNLABELLED, plain_labels, unlabelled_among
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 MARKERS = "os^DvP*X"
@@ -474,7 +474,7 @@ def backing(ax: Any) -> dict[str, Any]:
 
 
 def check_row_labels(labels: ArrayLike, n_rows: int) -> np.ndarray:
-    given = np.asarray(labels)
+    given = plain_labels(labels)
     if given.shape != (n_rows,):
         raise ValueError(f"labels must be one per row: {n_rows} rows, labels of {given.shape}")
     return given
@@ -482,7 +482,7 @@ def check_row_labels(labels: ArrayLike, n_rows: int) -> np.ndarray:
 
 def classes_of(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Classes ascending, and the number of each row's; UNLABELLED where a label is -1."""
-    unlabelled = labels == UNLABELLED if labels.dtype.kind in "iuf" else labels == str(UNLABELLED)
+    unlabelled = labels == unlabelled_among(labels)
     code = np.full(len(labels), UNLABELLED)
     classes, code[~unlabelled] = np.unique(labels[~unlabelled], return_inverse=True)
     return classes, code

@@ -192,6 +192,8 @@ def called_so_far(metric: TableMetric, cut: float) -> str:
     near = metric.held_out_distance_ <= cut
     n_near, n_right = int(near.sum()), int(metric.held_out_same_[near].sum())
     n_same = int(metric.held_out_same_.sum())
+    if not len(near):
+        return ""
     if not n_near:
         return f"; none of {len(near):,} held-out pairs is"
     few = ": few to go by" * (n_near < FEW)

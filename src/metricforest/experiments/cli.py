@@ -30,14 +30,8 @@ import click
     is_flag=True,
     help="Also run what is there but was made by another state of the library's code.",
 )
-@click.option(
-    "--confirm",
-    is_flag=True,
-    help="Run nothing new: see whether the present code finds what other states found, on the "
-    "quickest unit of every kind, and name it in those results if so.",
-)
 def reproduce(
-    experiments: tuple[str, ...], quick: bool, folder: Path, jobs: int, again: bool, confirm: bool
+    experiments: tuple[str, ...], quick: bool, folder: Path, jobs: int, again: bool
 ) -> None:
     """Run the experiments of the paper and write a report.
 
@@ -57,17 +51,10 @@ def reproduce(
             f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}"
         )
     from .report import Results, write
-    from .runner import SCORES, confirm_lines, run
+    from .runner import SCORES, run
 
-    if confirm and (again or experiments):
-        raise click.UsageError("--confirm goes with neither --again nor names of experiments")
-    failed = []
     try:
-        if confirm:
-            confirm_lines(folder, quick=quick, jobs=jobs)
-        else:
-            wanted = experiments or tuple(EXPERIMENTS)
-            failed = run(folder, wanted, quick=quick, jobs=jobs, again=again)
+        failed = run(folder, experiments or tuple(EXPERIMENTS), quick=quick, jobs=jobs, again=again)
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept in {folder}", err=True)
         raise click.exceptions.Exit(130) from None

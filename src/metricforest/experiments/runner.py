@@ -4,8 +4,7 @@
     OUT/raw/KEY.npz       its raw answers, written before the line
 
 A unit whose line is there, made with the same settings, is not run again, unless lines made by other
-code are not good enough. Other code that finds the same is good enough: `confirm_lines` asks it for the
-quickest unit of every kind. A line cut short by a kill is ignored and its unit run again. Small units run
+code are not good enough. A line cut short by a kill is ignored and its unit run again. Small units run
 side by side in processes of one thread each; units that are timed or large run one after the other with
 all threads.
 """
@@ -28,6 +27,7 @@ from pathlib import Path
 from threading import Thread
 from types import ModuleType
 from typing import Any, TextIO
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -44,7 +44,6 @@ NEEDED = {  # what a line must have to be one
     *("notes", "data", "when"),
 }
 FIRST_GUESS = {False: 10.0, True: 0.5}  # seconds of a unit like no other so far, by whether quick
-LONGEST_TRIAL = 300.0  # seconds of a unit that is run to confirm others
 
 
 def settings_of(experiment: str, quick: bool) -> Settings:
@@ -86,6 +85,7 @@ def perform(unit: Unit, quick: bool, n_jobs: int) -> tuple[dict[str, Any], dict[
     """Do one unit: its line, and its raw answers."""
     experiment: ModuleType = EXPERIMENTS[unit.experiment]
     settings = settings_of(unit.experiment, quick)
+    made_by = code(unit.metric, unit.experiment)  # before the files can change
     wall, used = time.perf_counter(), time.process_time()
     answer = experiment.answer(unit, settings, n_jobs)
     wall, used = time.perf_counter() - wall, time.process_time() - used
@@ -106,7 +106,7 @@ def perform(unit: Unit, quick: bool, n_jobs: int) -> tuple[dict[str, Any], dict[
         "data": load(name, labels or "fine").version,
         "threads": n_jobs,
         "library": __version__,
-        "code": code(unit.metric, unit.experiment),
+        "code": made_by,
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
     }
     return line, answer.raw
@@ -214,22 +214,19 @@ def run(
 ) -> list[str]:
     """Do every unit that is not done yet, or, with `again`, not by this code. Returns what went wrong."""
     done = lines_of_kind(folder, quick)
-    current = {
-        (line["unit"], line["settings"])
-        for line in done
-        if not again or line.get("code") == code(line["metric"], line["experiment"])
-    }
+    made_by = {(line["unit"], line["settings"]): line.get("code") for line in done}
     wanted = units(experiments, quick)
-    todo = [
-        unit
-        for unit in wanted
-        if (unit.key, digest(unit, settings_of(unit.experiment, quick))) not in current
-    ]
+    todo = []
+    for unit in wanted:
+        key = (unit.key, digest(unit, settings_of(unit.experiment, quick)))
+        if key not in made_by or (again and made_by[key] != code(unit.metric, unit.experiment)):
+            todo.append(unit)
     progress = Progress(todo, done, jobs, quick, out)
     progress.say(
         f"{len(wanted)} units of work, {len(wanted) - len(todo)} done before; results in {folder}"
     )
-    note_machine(folder, quick)
+    if todo:
+        note_machine(folder, quick)
     failed = []
     for dataset, error in not_there(todo).items():
         without = [unit for unit in todo if unit.dataset == dataset]
@@ -268,47 +265,9 @@ def not_there(todo: list[Unit]) -> dict[str, str]:
         name, _, labels = dataset.partition("-")
         try:
             load(name, labels or "fine")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
             reasons[dataset] = str(error)
     return reasons
-
-
-def confirm_lines(
-    folder: Path, *, quick: bool = False, jobs: int = 1, out: TextIO = sys.stderr
-) -> None:
-    """Name the present code in lines of another, where it finds the same.
-
-    Of every experiment, data set, metric and other code with such lines, the unit that took least is
-    run. If its scores are equal to the last bit, these lines become lines of the present code and say
-    when they were confirmed; if not, or if it takes too long, they stay as they are.
-    """
-    lines = lines_of_kind(folder, quick)
-    known = {unit.key: unit for unit in units(EXPERIMENTS, quick)}
-    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for line in lines:
-        unit = known.get(line["unit"])
-        if unit is None or line["settings"] != digest(unit, settings_of(unit.experiment, quick)):
-            continue
-        if line.get("code") != code(unit.metric, unit.experiment):
-            kind = (unit.experiment, unit.dataset, unit.metric, line.get("code"))
-            kinds.setdefault(kind, []).append(line)
-    for (experiment, dataset, metric, made_by), own in kinds.items():
-        trial = min(own, key=lambda line: line["seconds"]["unit"])
-        name = f"{experiment} of {dataset}, {metric}, {len(own)} units made by {made_by}"
-        if trial["seconds"]["unit"] > LONGEST_TRIAL:
-            print(f"not tried, would take too long: {name}", file=out, flush=True)
-            continue
-        result = attempt(known[trial["unit"]], quick, jobs)
-        if isinstance(result, Exception):
-            print(f"FAILED: {name}: {result}", file=out, flush=True)
-            continue
-        same = json.dumps(result[0]["scores"]) == json.dumps(trial["scores"])
-        print(f"{'the same' if same else 'DIFFERS'}: {name}", file=out, flush=True)
-        if same:
-            for line in own:
-                line |= {"code": result[0]["code"], "confirmed": result[0]["when"]}
-            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-            replace_file(folder / SCORES, iter([text.encode()]))
 
 
 def note_machine(folder: Path, quick: bool) -> None:

@@ -1,7 +1,8 @@
 """Which state of the code a result depends on.
 
 A result names the modules that its metric and its experiment are made of by a checksum, so that a
-change to one metric leaves the results of the others.
+change to one metric leaves the results of the others. What only speaks to a reader or a caller is no
+part of it: remarks, imports, what refuses and what warns.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ NO_MATTER = {  # modules of the package that no result depends on
     *("warn.py", "storage.py", "version.py", "embedding.py", "layout.py", "model_selection.py"),
     *("estimators.py", "plots.py", "demo.py", "tables.py", "columns.py", "preparation.py"),
     *("judgements.py", "files.py", "explain.py", "suggest.py", "suspect.py", "calibration.py"),
+    "labels.py",
 }
 LISTING = {  # of an experiment: what says which units there are, and settings, which `digest` names
     *("units", "SETTINGS", "FOREST", "COUNTS", "LISTS", "OWNERS", "TITLE"),
 }
+CHECKS = ("check_", "_check_", "warn", "_warn", "refuse")  # how functions begin that only say no
 
 
 @cache
 def code(metric: str, experiment: str) -> str:
-    """Names the state of the code that results depend on: remarks and layout do not count."""
+    """Names the state of the code that results of a metric in an experiment depend on."""
     no_matter = NO_MATTER | (set() if metric == HFD else FOREST)
     paths = {path for path in PACKAGE.glob("*.py") if path.name not in no_matter}
     paths |= with_siblings(PACKAGE / "experiments" / f"{experiment}.py")
@@ -41,13 +44,10 @@ def code(metric: str, experiment: str) -> str:
     for path in sorted(paths):
         place = path.relative_to(PACKAGE)
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list):
-                node.body = [part for part in body if not is_remark(part)]  # type: ignore[attr-defined]
         if place.parent.name == "experiments":
             tree.body = [part for part in tree.body if LISTING.isdisjoint(names_in(part))]
-        said = zlib.crc32(f"{place.as_posix()}:{ast.dump(tree)}".encode(), said)
+        text = ast.unparse(Essence().visit(tree))
+        said = zlib.crc32(f"{place.as_posix()}:{text}".encode(), said)
     return f"{said:08x}"
 
 
@@ -65,14 +65,45 @@ def with_siblings(path: Path) -> set[Path]:
     return found
 
 
-def is_remark(part: ast.AST) -> bool:
-    """Whether it only speaks to a reader."""
-    return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
-
-
 def names_in(part: ast.stmt) -> set[str]:
     """What a statement of a module defines."""
     if isinstance(part, ast.FunctionDef):
         return {part.name}
     targets = part.targets if isinstance(part, ast.Assign) else []
     return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+class Essence(ast.NodeTransformer):
+    """Leaves out what does not change a result that is reached."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and not body:
+            node.body = [ast.Pass()]  # type: ignore[attr-defined]
+        return node
+
+    def visit_Import(self, node: ast.Import) -> None:
+        return None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        return None
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST | None:
+        return None if node.name.startswith(CHECKS) else self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        value = node.value
+        if isinstance(value, ast.Call):
+            called = value.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            return None if name.startswith(CHECKS) else self.generic_visit(node)
+        return None if isinstance(value, ast.Constant) else self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        return ast.Raise()
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        empty = all(isinstance(part, ast.Pass | ast.Raise) for part in node.body)
+        return None if empty and not node.orelse else node

@@ -39,7 +39,7 @@ GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 PRIORS = ("identity", "covariance")
 SOLVERS = ("lbfgs", "projections")
 PERCENTILES = (5, 95)
-N_SAMPLED = 20_000  # pairs of rows, or all, whose squared lengths give the percentiles
+N_SAMPLED = 20_000  # pairs of rows whose squared lengths give the percentiles
 COINCIDE = 1e-12  # a pair shorter than this share of the upper bound joins equal rows
 SCALE = 2.0  # L-BFGS first goes a step of length 1, which from C = I could end at a singular C
 PER_FEATURE = 10.0  # largest gamma for the scale of features, per breached must-link and feature
@@ -241,11 +241,8 @@ def square_root_of_prior(rows: np.ndarray, prior: str) -> np.ndarray:
 def sampled_bounds(Z: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """Percentiles of squared distances between different rows, (1, 1) if all rows are equal."""
     n = len(Z)
-    if n * (n - 1) // 2 <= N_SAMPLED:
-        i, j = np.triu_indices(n, 1)
-    else:
-        i = rng.integers(n, size=N_SAMPLED)
-        j = (i + rng.integers(1, n, size=N_SAMPLED)) % n
+    i = rng.integers(n, size=N_SAMPLED)
+    j = (i + rng.integers(1, n, size=N_SAMPLED)) % n
     sq_dist = squared_lengths(Z, np.column_stack([i, j]))
     longest = sq_dist.max()
     if not np.isfinite(longest):

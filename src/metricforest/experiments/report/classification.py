@@ -18,6 +18,7 @@ from .results import (
     joined,
     mean_error,
     notes_of,
+    plus_minus,
     title_of,
     with_error,
 )
@@ -34,6 +35,8 @@ def accuracies(results: Results, dataset: str, metric: str) -> dict[tuple[int, i
 def behind(ours: dict[Any, float], theirs: dict[Any, float]) -> tuple[float, float]:
     """By how much theirs is better, unit by unit where both have it, and the standard error."""
     common = sorted(set(ours) & set(theirs))
+    if not common:
+        return float(np.mean([*theirs.values()]) - np.mean([*ours.values()])), np.nan
     return mean_error([theirs[key] - ours[key] for key in common])
 
 
@@ -67,9 +70,9 @@ def summary(results: Results) -> tuple[Table, list[str], int, int]:
         rival = max(others, key=lambda m: means[m])
         gap, error = behind(found[HFD, dataset], found[rival, dataset])
         judged += 1
-        close += gap <= max(0.0, error)
+        close += gap <= 0.0 or gap <= error
         remarks.append(
-            f"{title_of(dataset)}: HFD is {100 * abs(gap):.1f} ± {100 * error:.1f} points "
+            f"{title_of(dataset)}: HFD is {plus_minus(100 * abs(gap), 100 * error, 1)} points "
             f"{'behind' if gap > 0 else 'ahead of'} {rival}."
         )
     return table, remarks, close, judged

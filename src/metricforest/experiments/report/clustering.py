@@ -9,7 +9,18 @@ import numpy as np
 from .. import clustering, paper
 from ..protocol import HFD
 from .plots import below, canvas, plot_line
-from .results import Claim, Parts, Results, gaps, joined, mean_error, notes_of, title_of, with_error
+from .results import (
+    Claim,
+    Parts,
+    Results,
+    gaps,
+    joined,
+    mean_error,
+    notes_of,
+    plus_minus,
+    title_of,
+    with_error,
+)
 from .tables import Figure, Section, Table
 
 TRIED = {  # what a closer fit gains where HFD stays below the paper
@@ -47,7 +58,7 @@ class Column(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{title_of(self.dataset)} with {self.count:,} constraints: "
-            f"{self.gap:+.3f} ± {self.error:.3f}"
+            f"{'+' if self.gap >= 0 else ''}{plus_minus(self.gap, self.error, 3)}"
             f"{', within the error' * (self.gap >= -self.error)}"
         )
 
@@ -172,8 +183,8 @@ def claims(results: Results) -> list[Claim]:
     found = columns(results)
     good = [column.gap >= 0 for column in found]
     said = (
-        f"reached in {reached(found)}. Of the metrics here HFD is best in {n_best(results)} (RFD clusters "
-        "fewer rows of USPS, ITML has one gamma)"
+        f"reached in {reached(found)}. Of the metrics here HFD is best in {n_best(results)} of "
+        f"{len(found)} (RFD clusters fewer rows of USPS, ITML has one gamma)"
     )
     whole = all(good) or (None if any(good) else False)
     return [Claim("Table 3: V-measure of HFD, column by column", said, whole)] if found else []

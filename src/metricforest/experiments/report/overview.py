@@ -109,15 +109,8 @@ def machine(results: Results) -> Section:
         for line in results.lines
         if line.get("code") != code(line["metric"], line["experiment"])
     ]
-    confirmed = sum("confirmed" in line for line in results.lines if line not in old)
     parts.append(
-        f"{len(results.lines) - len(old)} of {len(results.lines)} units were made by the code as it is now"
-        + (
-            f", {confirmed} of these by an earlier state: run again with the present one, the quickest unit "
-            "of every experiment, data set and metric among them gave the same scores to the last bit."
-            if confirmed
-            else "."
-        )
+        f"{len(results.lines) - len(old)} of {len(results.lines)} units were made by the code as it is now."
     )
     if old:
         places: dict[str, dict[str, None]] = {}

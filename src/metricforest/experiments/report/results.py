@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,7 +90,7 @@ def read_raw(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as raw:
             return {key: raw[key] for key in raw.files}
-    except (ValueError, OSError, EOFError, BadZipFile):
+    except (ValueError, OSError, EOFError, BadZipFile, zlib.error, NotImplementedError):
         raise ValueError(
             f"{path} does not hold raw answers; delete it, or run its unit again"
         ) from None
@@ -101,11 +102,15 @@ def mean_error(values: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(values)), float(spread)
 
 
+def plus_minus(value: float, error: float, digits: int) -> str:
+    """A value with its error, where there is one."""
+    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if np.isfinite(error) else "")
+
+
 def with_error(values: Sequence[float], digits: int = 3) -> str:
     if not len(values):
         return ""
-    mean, error = mean_error(values)
-    return f"{mean:.{digits}f}" + (f" ± {error:.{digits}f}" if np.isfinite(error) else "")
+    return plus_minus(*mean_error(values), digits)
 
 
 def best_variant(scores: list[list[float]]) -> list[float]:

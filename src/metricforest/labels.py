@@ -1,0 +1,54 @@
+"""Class labels as they are given: numbers or texts, with or without gaps."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+
+UNLABELLED = -1
+
+
+def plain_labels(y: object) -> np.ndarray:
+    """y as numbers or as texts; a row without a label (None, NaN or -1 beside names) holds -1 or "-1"."""
+    labels = np.asarray(y)
+    if labels.dtype.kind not in "OU":
+        return labels
+    values = np.asarray(y, dtype=object)
+    flat = values.ravel().tolist()
+    known = [not is_missing(value) for value in flat]
+    rest = [value for value, there in zip(flat, known, strict=True) if there]
+    if not rest:
+        return np.full(values.shape, UNLABELLED)
+    if all(isinstance(value, str) for value in rest):
+        none: str | int = str(UNLABELLED)
+    elif all(isinstance(value, Real | np.bool_) for value in rest):
+        none = UNLABELLED
+    else:
+        kinds = {type(value).__name__: value for value in reversed(rest)}
+        said = " and ".join(map(repr, [*kinds.values()][:2]))
+        raise ValueError(f"y holds {said}: class labels must be all numbers or all texts")
+    filled = [value if there else none for value, there in zip(flat, known, strict=True)]
+    return np.array(filled).reshape(values.shape)
+
+
+def is_missing(value: object) -> bool:
+    """Whether it stands for no label: None, NaN, pandas' NA, or the number -1."""
+    if isinstance(value, Real):
+        return value != value or value == UNLABELLED
+    return value is None or type(value).__name__ == "NAType"
+
+
+def has_gaps(y: object) -> bool:
+    """Whether a label is None, NaN or NA beside others: such a row is of no class, whatever -1 means."""
+    if np.asarray(y).dtype.kind not in "OU":
+        return False
+    return any(
+        is_missing(value) and not (isinstance(value, Real) and value == UNLABELLED)
+        for value in np.asarray(y, dtype=object).ravel().tolist()
+    )
+
+
+def unlabelled_among(labels: np.ndarray) -> int | str:
+    """What marks rows without a label in an array of `plain_labels`."""
+    return str(UNLABELLED) if labels.dtype.kind == "U" else UNLABELLED
