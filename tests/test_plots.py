@@ -168,7 +168,7 @@ def test_hierarchy_with_unlabelled_rows(small, small_forest):
 def test_classes_with_names_and_gaps(small, small_forest):
     """Gaps are read as by `fit`."""
     X, classes = small[:2]
-    names = [None if i % 2 else "oak elm ash".split()[c] for i, c in enumerate(classes)]
+    names = [None if i % 2 else ["oak", "elm", "ash"][c] for i, c in enumerate(classes)]
     legend = plots.plot_hierarchy(small_forest, labels=names).get_legend()
     assert [text.get_text() for text in legend.get_texts()] == ["ash", "elm", "oak", "unlabelled"]
     plots.plot_distances(small_forest, X, names)
