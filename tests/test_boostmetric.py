@@ -193,6 +193,8 @@ def test_it_says_what_it_cannot_use():
         BoostMetric().fit(X, np.ones(40, int))
     with pytest.raises(ValueError, match="loss must be one of exponential, logistic, got 'hinge'"):
         BoostMetric(loss="hinge").fit(X, y)
+    with pytest.raises(TypeError, match="corrective must be True or False, got 'no'"):
+        BoostMetric(corrective="no").fit(X, y)
     with pytest.raises(ValueError, match=r"reg_trace must be in \(0.0, inf\), got 0"):
         BoostMetric(reg_trace=0).fit(X, y)
 

@@ -109,6 +109,8 @@ def test_labels_become_codes():
         pd.Categorical(["b", None, "a", "b"]),
         [2, None, 1, 2],
         ["b", -1, "!", "b"],  # sorts before "-1"
+        ["b", "", "a", "b"],
+        np.array(["b", "  ", "a", "b"]),
     ],
 )
 def test_rows_without_a_label_beside_names(y):

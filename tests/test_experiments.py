@@ -205,6 +205,21 @@ def test_quick_and_full_results_stay_apart(tiny, tmp_path):
             runner.run(tmp_path, ["noise"], quick=True, out=quiet)
 
 
+def test_two_runs_do_not_share_a_folder(tiny, tmp_path):
+    child = (
+        "import sys; from pathlib import Path; from metricforest.experiments.runner import only_run\n"
+        "with only_run(Path(sys.argv[1])): print('here', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", child, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline().strip() == b"here"
+        with pytest.raises(ValueError, match=rf"another run \(process {other.pid}\) is adding to"):
+            runner.run(tmp_path, ["noise"], out=io.StringIO())
+        assert not (tmp_path / runner.SCORES).exists()
+        other.kill()
+    assert not runner.run(tmp_path, ["noise"], out=io.StringIO())  # the lock went with the process
+
+
 def test_losses_are_paired_by_seed(tmp_path):
     """Units finish in any order; the loss of a repetition is that of its own seed."""
     lines = [

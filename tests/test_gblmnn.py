@@ -116,6 +116,8 @@ def test_odd_input():
         GBLMNN().fit(X, y, triplets=[[0, 1, 2]])
     with pytest.raises(ValueError, match="y has 1 class among 60 labelled rows"):
         GBLMNN().fit(X, np.zeros(60, int))
+    with pytest.raises(ValueError, match="max_features must be at least 1, got 0"):
+        GBLMNN(max_features=0).fit(X, y)
     with pytest.raises(ValueError, match=r"learning_rate must be in \(0.0, inf\), got 0"):
         GBLMNN(learning_rate=0).fit(X, y)
     with pytest.raises(ValueError, match=r"validation_fraction must be in \[0.0, 1.0\), got 1\.5"):

@@ -90,6 +90,15 @@ def test_no_threads_are_refused(metric):
         metric.fit(*whole_numbers(4))
 
 
+@pytest.mark.parametrize(
+    "metric", [*MAPPED, RandomForestDistance(3)], ids=lambda m: type(m).__name__
+)
+def test_a_word_is_no_flag(metric):
+    metric = type(metric)(standardize="no")
+    with pytest.raises(TypeError, match="standardize must be True or False, got 'no'"):
+        metric.fit(*whole_numbers(4))
+
+
 @by_name
 def test_numbers_too_large_to_square_are_refused(metric):
     X, y = whole_numbers(4)

@@ -152,7 +152,7 @@ def test_parameters_are_checked():
         ({"trees": "oak"}, "trees must be one of random-forest, extra-trees, got 'oak'"),
         ({"min_samples_leaf": 0}, "min_samples_leaf must be at least 1, got 0"),
         ({"max_samples": 0}, "max_samples must be at least 1, got 0"),
-        ({"max_features": "x"}, "max_features"),
+        ({"max_features": "x"}, "max_features must be a number, 'sqrt', 'log2' or None, got 'x'"),
     ):
         with pytest.raises(ValueError, match=message):
             RandomForestDistance(**wrong).fit(X, y)

@@ -23,6 +23,7 @@ from metricforest import (
     TablePreparation,
     cli,
     columns,
+    constraints,
     judgements,
     rivals,
     tables,
@@ -654,6 +655,13 @@ def test_long_whole_numbers_keep_their_digits(kind):
     assert judgements.label_codes(column, len(column))[:4].tolist() == [0, 1, 2, 3]
     assert columns.items_of(column)[:4] == numbers
     assert columns.parse(column, "category")[0][:4].tolist() == [str(n) for n in numbers]
+
+
+def test_labels_of_a_table_are_missing_where_those_of_an_array_are():
+    y = ["oak", None, "", " ", "-1", -1, float("nan"), "elm"]
+    assert judgements.label_codes(y, len(y)).tolist() == [1, -1, -1, -1, -1, -1, -1, 0]
+    assert constraints.check_labels(y, len(y)).tolist() == [1, -1, -1, -1, -1, -1, -1, 0]
+    assert judgements.label_codes(["-1.0", "2.0", 2], 3).tolist() == [-1, 0, 0]
 
 
 def test_a_number_and_its_text_are_one_level():

@@ -612,6 +612,27 @@ def check_choice(estimator: BaseEstimator, name: str, choices: tuple[str, ...]) 
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
+def check_max_features(estimator: Any) -> None:
+    """Raise unless the parameter is a count, a share, 'sqrt', 'log2' or None."""
+    value = estimator.max_features
+    if isinstance(value, str):
+        if value not in ("sqrt", "log2"):
+            raise ValueError(
+                f"max_features must be a number, 'sqrt', 'log2' or None, got {value!r}"
+            )
+    elif isinstance(value, Integral) and not isinstance(value, bool):
+        check_whole(estimator, "max_features", 1)
+    elif value is not None:
+        check_real(estimator, "max_features", 0.0, 1.0, open_low=True)
+
+
+def check_flag(estimator: BaseEstimator, name: str) -> None:
+    """Raise unless the parameter is True or False: any text, "no" too, would count as True."""
+    value = getattr(estimator, name)
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
 def check_radius(radius: Any) -> float:
     if isinstance(radius, bool) or not isinstance(radius, Real):
         raise TypeError(f"radius must be a number, got {radius!r}")

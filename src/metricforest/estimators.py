@@ -345,7 +345,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
             gaps = y is not None and has_gaps(y)
             if gaps and self.unlabelled is None:
                 raise ValueError(
-                    "y holds None or NaN, but unlabelled=None says that all rows have a label"
+                    "y holds None, NaN or blank texts, but unlabelled=None says that all rows have a label"
                 )
             if (len(classes) > 2 or gaps) and self.unlabelled is not None:
                 none = [self._unlabelled_among(classes), *[unlabelled_among(classes)] * gaps]

@@ -26,6 +26,8 @@ from . import index as ix
 from .base import (
     Metric,
     check_choice,
+    check_flag,
+    check_max_features,
     check_mode,
     check_radius,
     check_real,
@@ -290,21 +292,11 @@ class HierarchyForest(TransformerMixin, Metric):
         if self.reg_lambda < 1e-8:
             raise ValueError(f"reg_lambda must be at least 1e-8, got {self.reg_lambda}")
         check_choice(self, "solver", SOLVERS)
-        if not isinstance(self.implied_pairs, (bool, np.bool_)):
-            raise TypeError(f"implied_pairs must be True or False, got {self.implied_pairs!r}")
+        for name in ("implied_pairs", "standardize", "keep_certainties", "warm_start"):
+            check_flag(self, name)
         if self.n_constraints != "auto":
             check_whole(self, "n_constraints", 0)
-        share = self.max_features
-        if isinstance(share, str):
-            if share not in ("sqrt", "log2"):
-                raise ValueError(
-                    f"max_features must be a number, 'sqrt', 'log2' or None, got {share!r}"
-                )
-        elif share is not None:
-            if isinstance(share, Integral) and not isinstance(share, bool):
-                check_whole(self, "max_features", 1)
-            else:
-                check_real(self, "max_features", 0.0, 1.0, open_low=True)
+        check_max_features(self)
 
     def _n_split_features(self, d: int) -> int:
         share: Any = self.max_features

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .columns import Table, as_table, as_text, check_column, id_text, items_of, values_of
-from .labels import UNLABELLED
+from .labels import BLANK, UNLABELLED, is_missing
 from .warn import warn
 
 SAME = frozenset(
@@ -158,11 +158,11 @@ def row_ids(table: Table, column: str | None, unique: bool = False) -> np.ndarra
 
 
 def label_codes(y: Any, n_rows: int) -> np.ndarray:
-    """Class labels as whole numbers, -1 where missing or -1."""
+    """Class labels, compared as texts, as whole numbers; -1 where there is none."""
     values = items_of(y if hasattr(y, "dtype") else np.asarray(y, object))
     if len(values) != n_rows:
         raise ValueError(f"y has {len(values)} labels, the table has {n_rows} rows")
-    texts = ["" if v is None else as_text(v).strip() for v in values]
-    classes = sorted(set(texts) - {"", "-1"})
+    texts = [BLANK if v is None else as_text(v).strip() for v in values]
+    classes = sorted(text for text in set(texts) if not is_missing(text))
     place = {text: i for i, text in enumerate(classes)}
     return np.array([place.get(text, UNLABELLED) for text in texts], np.int64)

@@ -7,10 +7,11 @@ from numbers import Real
 import numpy as np
 
 UNLABELLED = -1
+BLANK = ""  # a text that is no label either
 
 
 def plain_labels(y: object) -> np.ndarray:
-    """y as numbers or as texts; a row without a label (None, NaN or -1 beside names) holds -1 or "-1"."""
+    """y as numbers or as texts; a row without a label (see `is_missing`) holds -1 or "-1"."""
     labels = np.asarray(y)
     if labels.dtype.kind not in "OU":
         return labels
@@ -33,20 +34,22 @@ def plain_labels(y: object) -> np.ndarray:
 
 
 def is_missing(value: object) -> bool:
-    """Whether it stands for no label: None, NaN, pandas' NA, or the number -1."""
-    if isinstance(value, Real):
-        return value != value or value == UNLABELLED
-    return value is None or type(value).__name__ == "NAType"
+    """Whether it stands for no label: None, NaN, pandas' NA, a blank text, or -1."""
+    return is_gap(value) or value in (UNLABELLED, str(UNLABELLED))
+
+
+def is_gap(value: object) -> bool:
+    """Whether it stands for no label whatever -1 means: None, NaN, pandas' NA or a blank text."""
+    if isinstance(value, str):
+        return value.strip() == BLANK
+    return value is None or type(value).__name__ == "NAType" or value != value
 
 
 def has_gaps(y: object) -> bool:
-    """Whether a label is None, NaN or NA beside others: such a row is of no class, whatever -1 means."""
+    """Whether a label is a gap beside others: such a row is of no class, whatever -1 means."""
     if np.asarray(y).dtype.kind not in "OU":
         return False
-    return any(
-        is_missing(value) and not (isinstance(value, Real) and value == UNLABELLED)
-        for value in np.asarray(y, dtype=object).ravel().tolist()
-    )
+    return any(map(is_gap, np.asarray(y, dtype=object).ravel().tolist()))
 
 
 def unlabelled_among(labels: np.ndarray) -> int | str:

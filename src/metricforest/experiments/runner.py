@@ -2,6 +2,7 @@
 
     OUT/scores.jsonl      one line per finished unit, appended at once
     OUT/raw/KEY.npz       its raw answers, written before the line
+    OUT/raw/running       locked while a run adds to the folder
 
 A unit whose line is there, made with the same settings, is not run again, unless lines made by other
 code are not good enough. A line cut short by a kill is ignored and its unit run again. Small units run
@@ -21,6 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -37,6 +39,11 @@ from ..version import __version__
 from .catalogue import EXPERIMENTS
 from .protocol import Settings, Unit, chosen, load, relevant
 from .sources import code
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runs in one folder are not noticed there
+    fcntl = None
 
 SCORES = "scores.jsonl"
 NEEDED = {  # what a line must have to be one
@@ -213,6 +220,34 @@ def run(
     out: TextIO = sys.stderr,
 ) -> list[str]:
     """Do every unit that is not done yet, or, with `again`, not by this code. Returns what went wrong."""
+    with only_run(folder):
+        return _run(folder, experiments, quick, jobs, again, out)
+
+
+@contextmanager
+def only_run(folder: Path) -> Iterator[None]:
+    """Keeps other runs out of a folder; the lock ends with the process, however that ends."""
+    path = folder / "raw" / "running"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise ValueError(
+                    f"another run (process {file.read().strip() or 'unknown'}) is adding to {folder}; "
+                    "wait for it, or give this one another folder"
+                ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _run(
+    folder: Path, experiments: Iterable[str], quick: bool, jobs: int, again: bool, out: TextIO
+) -> list[str]:
     done = lines_of_kind(folder, quick)
     made_by = {(line["unit"], line["settings"]): line.get("code") for line in done}
     wanted = units(experiments, quick)

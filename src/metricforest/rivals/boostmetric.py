@@ -25,7 +25,7 @@ from scipy.special import expit, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import constraints as cn
-from ..base import check_choice, check_real, check_whole, unchanged_on_failure
+from ..base import check_choice, check_flag, check_real, check_whole, unchanged_on_failure
 from ..warn import warn
 from .fitting import labelled_classes, refuse, say
 from .mapped import LinearMetric
@@ -167,6 +167,7 @@ class BoostMetric(LinearMetric):
             check_real(self, "reg_trace", 0.0, np.inf, open_low=True)
             check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
             check_choice(self, "loss", LOSSES)
+            check_flag(self, "corrective")
             rows = self._standardised(X)
             if y is None and triplets is None:
                 raise ValueError("BoostMetric learns from triplets or labels y: give one of them")

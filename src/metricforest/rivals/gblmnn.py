@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from .. import constraints as cn
-from ..base import check_real, check_whole, unchanged_on_failure
+from ..base import check_max_features, check_real, check_whole, unchanged_on_failure
 from ..sklearn_trees import pack, unpack
 from ..storage import check_array
 from ..warn import warn
@@ -174,6 +174,7 @@ class GBLMNN(MappedMetric):
             refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
             for name in ("n_estimators", "max_depth", "n_iter_no_change", "n_neighbors"):
                 check_whole(self, name, 1)
+            check_max_features(self)
             check_real(self, "learning_rate", 0.0, np.inf, open_low=True)
             check_real(self, "validation_fraction", 0.0, 1.0, open_low=False, open_high=True)
             rows = self._standardised(X)

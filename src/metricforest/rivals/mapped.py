@@ -18,7 +18,7 @@ from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
-from ..base import Metric, check_n_jobs, location_and_scale
+from ..base import Metric, check_flag, check_n_jobs, location_and_scale
 from ..storage import check_array
 
 BLOCK = 1 << 22  # numbers in the differences formed at once
@@ -37,6 +37,7 @@ class Standardised(Metric):
         Rows are centred in any case: it changes no distance, and far from 0 digits would be lost.
         """
         check_n_jobs(self)
+        check_flag(self, "standardize")
         checked: Any = X
         data: Any = validate_data(self, checked, dtype=np.float64)
         self.mean_, self.scale_ = location_and_scale(data)

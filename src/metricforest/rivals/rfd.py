@@ -15,7 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
-from ..base import check_choice, check_whole
+from ..base import check_choice, check_max_features, check_whole
 from ..compiled import kernel
 from ..sklearn_trees import LEAF, pack, unpack
 from ..storage import check_array
@@ -130,6 +130,7 @@ class RandomForestDistance(PairMetric):
         super()._check_parameters()
         check_whole(self, "n_estimators", 1)
         check_choice(self, "trees", TREES)
+        check_max_features(self)
         check_whole(self, "min_samples_leaf", 1)
         if isinstance(self.max_samples, str):
             check_choice(self, "max_samples", ("auto",))
