@@ -5,17 +5,23 @@ the share of rows that are in the cluster of their class. Besides, how pure neig
 V-measure of the vote of a row's five nearest, with their true classes. Means over the first draws of
 judged pairs of the experiment `clustering`; with two and more of them also what the change gains on
 the forest as it is, draw by draw, with its standard error. For the columns where HFD stays below the
-paper.
+paper. The graphs are those of the experiment.
+
+With `--results` what the forest as it is has reached is read from the stored results of these draws, and
+what each change gains is added to `tried.jsonl` there, for the report to tell.
 
     python benchmarks/clusters.py [--data usps] [--constraints 10000] [--draws 1] [--jobs 2]
-                                  [--only "as it is" "hard distance" ...]
+                                  [--only "as it is" "hard distance" ...] [--results FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +32,10 @@ from sklearn.metrics import confusion_matrix, v_measure_score
 
 from metricforest import cluster
 from metricforest.experiments import clustering, protocol
-from metricforest.experiments.runner import settings_of
+from metricforest.experiments.report.clustering import TRIED
+from metricforest.experiments.runner import append, read_lines, settings_of
+from metricforest.experiments.sources import code
 
-NEIGHBOURS = (5, 10, 15, 20, 30, 50)
 SETTINGS = settings_of(clustering.NAME, False)
 STARTS = SETTINGS["kmeans_starts"]
 AS_IT_IS = "as it is"
@@ -72,6 +79,26 @@ def in_own_cluster(y: np.ndarray, labels: np.ndarray) -> float:
     return float(table[linear_sum_assignment(-table)].sum() / len(y))
 
 
+def graphs_of(dataset: str) -> tuple[int, ...]:
+    return SETTINGS["neighbours_usps" if dataset == "usps" else "neighbours"]
+
+
+def stored_best(folder: Path, dataset: str, constraints: int, draws: int) -> list[float]:
+    """V-measure of the forest as it is, draw by draw, from the results of `metricforest reproduce`."""
+    wanted = {"experiment": clustering.NAME, "dataset": dataset, "metric": protocol.HFD}
+    wanted |= {"constraints": constraints, "sampling": "per class"}
+    wanted |= {"code": code(protocol.HFD, clustering.NAME)}
+    found = {
+        line["seed"]: line["scores"]["best"]
+        for line in read_lines(folder)
+        if all(line.get(key) == value for key, value in wanted.items())
+    }
+    missing = [seed for seed in range(draws) if seed not in found]
+    if missing:
+        raise SystemExit(f"{folder} lacks draws {missing} of the present code: run them first")
+    return [found[seed] for seed in range(draws)]
+
+
 class Draw:
     """The forests of one draw of judged pairs, and how they cluster."""
 
@@ -98,10 +125,11 @@ class Draw:
     def judge(self, metric: Any, power: float, cut: Cut, **search: Any) -> Judgement:
         y, n_classes = self.data.y, len(self.data.class_names)
         search = {"n_candidates": SETTINGS["candidates"]} | search
-        distance, index = metric.kneighbors(n_neighbors=max(NEIGHBOURS), **search)
+        counts = graphs_of(self.unit.dataset)
+        distance, index = metric.kneighbors(n_neighbors=max(counts), **search)
         near = y[index[:, :5]]
         found = []
-        for k in NEIGHBOURS:
+        for k in counts:
             alike = cluster.similarity(distance[:, :k], None) ** power
             graph = cluster.joined(cluster.neighbour_graph(alike, index[:, :k]), metric, None)
             labels = cut(graph, n_classes, np.random.RandomState(self.seed))
@@ -123,12 +151,16 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1, help="draws of judged pairs")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=None, help="changes to try")
+    parser.add_argument("--results", type=Path, help="folder of `metricforest reproduce`")
     options = parser.parse_args()
+    counts = graphs_of(options.data)
     draws = [
         Draw(options.data, options.constraints, seed, options.jobs) for seed in range(options.draws)
     ]
     tried: list[str] = []
     plain: list[float] = []  # the best V-measure of every draw as it is
+    if options.results:
+        plain = stored_best(options.results, options.data, options.constraints, options.draws)
 
     def judge(
         change: str,
@@ -146,12 +178,20 @@ def main() -> None:
             metric = draw.learn(**learned).set_params(alpha=alpha)
             found.append(draw.judge(metric, power, cut, **(search or {})))
         best = [one.best for one in found]
-        if change == AS_IT_IS:
+        if change == AS_IT_IS and not plain:
             plain.extend(best)
         gain = ""
         if len(best) > 1 and plain:
             more = np.subtract(best, plain)
             gain = f"{more.mean():+.3f} ± {more.std(ddof=1) / len(more) ** 0.5:.3f}"
+            if options.results:
+                line = {
+                    **{"dataset": options.data, "constraints": options.constraints},
+                    **{"change": change, "gains": more.round(5).tolist()},
+                    **{"code": code(protocol.HFD, clustering.NAME)},
+                    "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+                }
+                append(options.results / TRIED, json.dumps(line))
         graphs = np.mean([one.graphs for one in found], axis=0)
         cells = [
             *(np.mean([one.pure for one in found]), np.mean([one.vote for one in found])),
@@ -160,12 +200,12 @@ def main() -> None:
         ]
         print(f"| {change} | {' | '.join(f'{c:.3f}' for c in cells)} | {gain} |", flush=True)
 
-    heads = " | ".join(f"{k} neighbours" for k in NEIGHBOURS)
+    heads = " | ".join(f"{k} neighbours" for k in counts)
     print(
         f"| change | five nearest of the same class | their vote | {heads} | best | own cluster "
         "| gains |"
     )
-    print("|---" * (len(NEIGHBOURS) + 6) + "|")
+    print("|---" * (len(counts) + 6) + "|")
     judge(AS_IT_IS)
     judge("exact search", search={"n_candidates": None})
     judge("hard distance", search={"hard": True})

@@ -274,6 +274,56 @@ def test_claim_about_noise():
     assert "no metric less; at 20 % it has 30.0, the best other 70.0" in claim.found
 
 
+def test_shares_of_a_loss_by_hand():
+    """At each level the variant that votes best: the second without noise, the first with it."""
+
+    def line(level, seed, corrupted, clean):
+        scores = {"corrupted": corrupted, "clean": clean}
+        return {
+            "experiment": "noise",
+            "metric": "ITML",
+            "noise": level,
+            "seed": seed,
+            "scores": scores,
+        }
+
+    lines = [
+        line(0, 0, [0.7, 0.9], [0.7, 0.9]),
+        line(0, 1, [0.6, 0.8], [0.6, 0.8]),
+        line(20, 1, [0.70, 0.5], [0.75, 0.6]),
+        line(20, 0, [0.65, 0.5], [0.80, 0.6]),
+        line(20, 2, [0.00, 0.0], [0.00, 0.0]),  # no pair without noise
+    ]
+    results = stored(lines, noise={"levels": (0, 20), "itml_gammas": (1.0, 10.0)})
+    shares = report.noise.shares_of(results, "ITML")
+    np.testing.assert_allclose(shares.metric, [10, 5])
+    np.testing.assert_allclose(shares.voters, [15, 5])
+    fixed = report.noise.shares_of(results, "ITML", 1)
+    np.testing.assert_allclose(fixed.metric, [30, 20])
+    assert report.noise.shares_of(results, "HFD") is None
+    table, gammas = report.noise.why_lost(results)
+    assert table.rows == [["ITML", "17.5 ± 7.5", "7.5 ± 2.5", "10.0 ± 5.0"]]
+    assert "it loses -2.5 ± 7.5 with gamma 1, 35.0 ± 5.0 with gamma 10." in gammas
+
+
+def test_what_was_tried_is_told_where_the_paper_is_not_reached(tmp_path):
+    lines = [
+        {"dataset": "usps", "constraints": 10_000, "change": change, "gains": gains, "when": "2026-11-18"}
+        for change, gains in (("C 2", [0.5, 0.7]), ("C 2", [0.01, 0.03]), ("alpha 2", [-0.1, -0.3]))
+    ]  # fmt: skip
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / report.clustering.TRIED).write_text(text + '{"dataset": "us')  # a torn line
+    results = stored([])
+    results.folder = tmp_path
+    column = report.clustering.Column("usps", 10_000, -0.1, 0.0)
+    (said,) = report.clustering.gains_tried(results, [column])
+    assert "USPS with 10,000 gains 0.020 ± 0.010 from C 2 (2 draws, 2026-11-18); USPS with" in said
+    assert "gains -0.200 ± 0.100 from alpha 2" in said
+    assert report.clustering.gains_tried(results, [column._replace(count=3_000)]) == []
+    results.folder = tmp_path / "nothing"
+    assert report.clustering.gains_tried(results, [column]) == []
+
+
 def test_claim_about_retrieval():
     """Ahead in one reading of the paper and behind in the other is reached in part."""
 

@@ -70,18 +70,22 @@ def units(experiments: Iterable[str], quick: bool) -> list[Unit]:
 
 
 def read_lines(folder: Path) -> list[dict[str, Any]]:
-    """The lines stored so far, the last one for each unit; a torn or damaged line is left out."""
-    path = folder / SCORES
-    found: dict[str, dict[str, Any]] = {}
-    if path.is_file():
-        for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                line = json.loads(text)
-                if line.keys() >= NEEDED:
-                    found[line["unit"]] = line
-            except (ValueError, AttributeError):
-                continue
-    return list(found.values())
+    """The lines stored so far, the last one for each unit."""
+    return list({line["unit"]: line for line in json_lines(folder / SCORES, NEEDED)}.values())
+
+
+def json_lines(path: Path, needed: set[str]) -> Iterator[dict[str, Any]]:
+    """The lines of a file, if it is there, that have what is needed; a torn or damaged one is left out."""
+    texts = (
+        path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    )
+    for text in texts:
+        try:
+            line = json.loads(text)
+            if line.keys() >= needed:
+                yield line
+        except (ValueError, AttributeError):
+            continue
 
 
 def raw_path(folder: Path, unit: Unit) -> Path:

@@ -80,6 +80,81 @@ def places(results: Results, voters: str) -> list[Place]:
     return found
 
 
+class Shares(NamedTuple):
+    """Points lost from 0 to 20 % noise, one value per repetition: by the metric, and by who votes."""
+
+    metric: np.ndarray  # with right voters
+    voters: (
+        np.ndarray
+    )  # right voters less wrong ones, when the metric has learned from wrong labels
+
+
+def shares_of(results: Results, metric: str, variant: int | None = None) -> Shares | None:
+    """Whose the loss is. Of several variants the one given, or the best with wrong voters, level by level."""
+    scores = {
+        level: {
+            line["seed"]: line["scores"] for line in results.of("noise", metric=metric, noise=level)
+        }
+        for level in (0, 20)
+    }
+    seeds = sorted(scores[0].keys() & scores[20].keys())
+    if not seeds:
+        return None
+
+    def accuracy(level: int, voters: str) -> np.ndarray:
+        chosen = variant
+        if chosen is None:
+            votes = [one["corrupted"] for one in scores[level].values()]
+            chosen = int(np.mean(votes, axis=0).argmax())
+        return 100 * np.array([scores[level][seed][voters][chosen] for seed in seeds])
+
+    right = accuracy(20, "clean")
+    return Shares(accuracy(0, "clean") - right, right - accuracy(20, "corrupted"))
+
+
+def why_lost(results: Results) -> Parts:
+    """Whose the losses are, and what ITML's depends on."""
+    table = Table(
+        ["metric", "lost in all", "by the metric, right labels voting", "by wrong voters"],
+        [],
+        caption="Whose the points are that are lost from 0 to 20 % noise",
+    )
+    found = {metric: shares_of(results, metric) for metric in protocol.METRICS}
+    for metric, shares in found.items():
+        if shares is not None:
+            parts = (shares.metric + shares.voters, *shares)
+            table.rows.append([metric, *[with_error(part.tolist(), 1) for part in parts]])
+    if not table.rows:
+        return []
+    said = []
+    plain = found.get("Euclidean")
+    if plain is not None:
+        spared = [
+            f"{metric} ({with_error(shares.voters.tolist(), 1)}; the metric itself loses "
+            f"{with_error(shares.metric.tolist(), 1)})"
+            for metric, shares in found.items()
+            if shares is not None and shares.voters.mean() < plain.voters.mean()
+        ]
+        said.append(
+            "Wrong voters alone cost the Euclidean distance, which learns nothing, "
+            f"{with_error(plain.voters.tolist(), 1)} points. They cost less under "
+            f"{', '.join(spared) or 'no other metric'}."
+        )
+    gammas = results.settings["noise"].get("itml_gammas", ())
+    if found.get("ITML") is not None and len(gammas) > 1:
+        each = [shares_of(results, "ITML", variant) for variant in range(len(gammas))]
+        lost = ", ".join(
+            f"{with_error((s.metric + s.voters).tolist(), 1)} with gamma {gamma:g}"
+            for gamma, s in zip(gammas, each, strict=True)
+            if s is not None
+        )
+        said.append(
+            "ITML stays the nearer to the Euclidean distance the smaller gamma is, and is shown with "
+            f"the gamma that votes best at each level; with one gamma for all levels it loses {lost}."
+        )
+    return [table, *said]
+
+
 def voters_of(results: Results) -> list[Table]:
     """Who votes with 20 % noise; of several variants of a metric, the one with the best vote.
 
@@ -138,7 +213,7 @@ def section(results: Results) -> Section:
             least = min(losses, key=lambda m: np.mean(losses[m]))
             table.strong.add((protocol.METRICS.index(least), len(levels) + 1))
         parts.append(table)
-    parts += voters_of(results)
+    parts += voters_of(results) + why_lost(results)
 
     def draw() -> Any:
         fig, axes = canvas(9, 3.8, 2)

@@ -43,6 +43,7 @@ class Results:
     """The stored lines of one folder and how complete they are."""
 
     def __init__(self, folder: Path, rescore: bool = False):
+        self.folder = folder
         stored = read_lines(folder)
         self.machine = read_machine(folder / "machine.json")
         self.quick = any(line["quick"] for line in stored)
