@@ -771,3 +771,18 @@ def test_a_reader_that_has_gone(shop, tmp_path, where):
         [sys.executable, "-c", script, *command], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("asked", [["--help"], ["fit", "--help"], ["--version"]])
+def test_a_reader_that_wants_no_help(asked):
+    read, write = os.pipe()
+    os.close(read)
+    script = "from metricforest.cli import main; main()"
+    with open(write, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-c", script, *asked],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (141, b"")

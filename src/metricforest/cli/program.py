@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -35,12 +36,13 @@ class Program(click.Group):
             return getattr(cli, cmd_name)
         return super().get_command(ctx, cmd_name)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with while_read():  # --help is answered here
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with while_read():
             return super().invoke(ctx)
-        except BrokenPipeError:  # click would call it a failure
-            write_nowhere()
-            raise click.exceptions.Exit(NO_READER) from None
 
     def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
         given = list(sys.argv[1:] if args is None else args)
@@ -69,6 +71,16 @@ class Program(click.Group):
             fail(error)
         notes.show()
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def while_read() -> Iterator[None]:
+    """Ends as by SIGPIPE where nobody reads what is written: click would call it a failure."""
+    try:
+        yield
+    except BrokenPipeError:
+        write_nowhere()
+        raise click.exceptions.Exit(NO_READER) from None
 
 
 def write_nowhere() -> None:
