@@ -558,6 +558,17 @@ def test_code_covers_the_modules_that_are_there():
     assert {"lmnn.py", "impostors.py", "mapped.py"} <= {path.name for path in beside}
 
 
+def test_an_experiment_that_was_not_begun_is_named_only(tiny, tmp_path):
+    assert not runner.run(tmp_path, ["noise"], out=io.StringIO())
+    said = {section.title: section.parts for section in report.sections(report.Results(tmp_path))}
+    assert len(said[noise.TITLE]) > 2
+    n_units = len(runner.units(["clustering"], False))
+    assert said[clustering.TITLE] == [
+        f"Not run: `metricforest reproduce clustering` does it ({n_units} units of work)."
+    ]
+    assert said[ablations.TITLE][0].startswith("Not run")
+
+
 def test_nothing_to_report(tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no results"):
         report.write(report.Results(tmp_path), tmp_path)

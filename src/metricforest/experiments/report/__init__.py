@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...storage import replace_file
+from ..catalogue import EXPERIMENTS
 from . import ablations, classification, clustering, neighbours, noise, overview, retrieval
 from .plots import as_svg
 from .results import Results
@@ -16,23 +17,32 @@ from .tables import Figure, Section, html, markdown
 
 __all__ = ["Results", "sections", "write"]
 
-SHOWN = {  # by their experiments, in the paper's order
+SHOWN = {  # by their experiments, in the paper's order; the last is not in the paper
     "neighbours": neighbours,
     "classification": classification,
     "noise": noise,
     "retrieval": retrieval,
     "clustering": clustering,
+    "ablations": ablations,
 }
 
 
 def sections(results: Results) -> list[Section]:
+    claims = {name: part.claims(results) for name, part in SHOWN.items() if part is not ablations}
     return [
-        overview.summary(results, {name: part.claims(results) for name, part in SHOWN.items()}),
-        *[part.section(results) for part in SHOWN.values()],
-        ablations.section(results),
+        overview.summary(results, claims),
+        *[section_of(results, name) for name in SHOWN],
         overview.settings(results),
         overview.machine(results),
     ]
+
+
+def section_of(results: Results, name: str) -> Section:
+    """What an experiment has found; of one that was not begun only that."""
+    if results.n_missing(name) and not results.of(name):
+        said = f"Not run: `metricforest reproduce {name}` does it ({results.n_missing(name)} units of work)."
+        return Section(EXPERIMENTS[name].TITLE, [said])
+    return SHOWN[name].section(results)
 
 
 def write(results: Results, folder: Path) -> list[Path]:

@@ -20,10 +20,10 @@ LIMITED = (
 def section(results: Results) -> Section:
     settings = results.settings["neighbours"]
     parts: Parts = [
-        "Every row asks for its 50 nearest neighbours; k_O is the number of candidates that each of "
-        "the 100 trees proposes. Mean over forests. 'Algorithm 1' is the paper's own solver, the "
-        "other lines are this library's default. 'Rows alone': learned without constraints; the paper "
-        "does not say from how many its forest was learned here."
+        f"Every row asks for its {settings['neighbours']} nearest neighbours; k_O is the number of "
+        f"candidates that each of the {settings['trees']} trees proposes. Mean over forests. "
+        "'Algorithm 1' is the paper's own solver, the other lines are this library's default. 'Rows alone': "
+        "learned without constraints; the paper does not say from how many its forest was learned here."
     ]
     quality = Table(
         ["k_O", *map(str, paper.CANDIDATES)], [], caption="Table 1: mean average precision"
