@@ -21,7 +21,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +33,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import calibration, storage
+from .checks import check_mode, check_n_jobs, check_radius
 from .constraints import check_pair_labels, check_pairs
 from .version import __version__
 from .warn import warn
@@ -564,86 +565,6 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-def check_whole(estimator: BaseEstimator, name: str, low: int) -> None:
-    """Raise unless the parameter is an int of at least `low`."""
-    value: Any = getattr(estimator, name)
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an int, got {value!r}")
-    if int(value) < low:
-        raise ValueError(f"{name} must be at least {low}, got {value}")
-
-
-def check_real(
-    estimator: BaseEstimator,
-    name: str,
-    low: float,
-    high: float,
-    *,
-    open_low: bool,
-    open_high: bool = False,
-) -> None:
-    """Raise unless the parameter is a finite number from `low` to `high`, open ends left out."""
-    value: Any = getattr(estimator, name)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    value = float(value)
-    open_high = open_high or high == np.inf
-    above = low < value if open_low else low <= value
-    if not (above and (value < high if open_high else value <= high)):
-        bounds = f"{'(' if open_low else '['}{low}, {high}{')' if open_high else ']'}"
-        raise ValueError(f"{name} must be in {bounds}, got {value}")
-
-
-def check_n_jobs(estimator: BaseEstimator) -> None:
-    """Raise unless the parameter, where there is one, is None or an int other than 0."""
-    value: Any = getattr(estimator, "n_jobs", None)
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, Integral) or value == 0
-    ):
-        raise ValueError(f"n_jobs must be None or an int other than 0, got {value!r}")
-
-
-def check_choice(estimator: BaseEstimator, name: str, choices: tuple[str, ...]) -> None:
-    """Raise unless the parameter is one of the words."""
-    value = getattr(estimator, name)
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
-def check_max_features(estimator: Any) -> None:
-    """Raise unless the parameter is a count, a share, 'sqrt', 'log2' or None."""
-    value = estimator.max_features
-    if isinstance(value, str):
-        if value not in ("sqrt", "log2"):
-            raise ValueError(
-                f"max_features must be a number, 'sqrt', 'log2' or None, got {value!r}"
-            )
-    elif isinstance(value, Integral) and not isinstance(value, bool):
-        check_whole(estimator, "max_features", 1)
-    elif value is not None:
-        check_real(estimator, "max_features", 0.0, 1.0, open_low=True)
-
-
-def check_flag(estimator: BaseEstimator, name: str) -> None:
-    """Raise unless the parameter is True or False: any text, "no" too, would count as True."""
-    value = getattr(estimator, name)
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
-
-
-def check_radius(radius: Any) -> float:
-    if isinstance(radius, bool) or not isinstance(radius, Real):
-        raise TypeError(f"radius must be a number, got {radius!r}")
-    if not float(radius) >= 0.0:
-        raise ValueError(f"radius must be at least 0, got {radius}")
-    return float(radius)
-
-
-def check_mode(mode: str) -> None:
-    if mode not in ("connectivity", "distance"):
-        raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}")
 
 
 def graph(distance: np.ndarray, column: np.ndarray, n_columns: int, mode: str) -> sp.csr_matrix:

@@ -19,7 +19,8 @@ from sklearn.cluster import KMeans
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from .base import Metric, check_real, check_whole, unchanged_on_failure
+from .base import Metric, unchanged_on_failure
+from .checks import check_real, check_whole
 from .estimators import MetricUser
 
 LEAST = 1e-6  # similarity of neighbours however far apart: they stay neighbours

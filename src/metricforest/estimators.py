@@ -23,7 +23,8 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .base import Metric, check_mode, check_whole, graph, unchanged_on_failure
+from .base import Metric, graph, unchanged_on_failure
+from .checks import check_mode, check_whole
 from .hierarchy import HierarchyForest
 from .labels import UNLABELLED, has_gaps, is_missing, plain_labels, unlabelled_among
 

@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import constraints as cn
 from . import distance, embedding, explain, grow, neighbors, suggest, suspect
 from . import index as ix
-from .base import (
-    Metric,
+from .base import Metric, graph, location_and_scale, unchanged_on_failure
+from .checks import (
     check_choice,
     check_flag,
     check_max_features,
@@ -32,9 +32,6 @@ from .base import (
     check_radius,
     check_real,
     check_whole,
-    graph,
-    location_and_scale,
-    unchanged_on_failure,
 )
 from .forest import Forest, check, join, read_only
 from .storage import check_array

@@ -16,7 +16,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from .base import check_real, check_whole, location_and_scale
+from .base import location_and_scale
+from .checks import check_real, check_whole
 from .columns import BOOLEAN, CATEGORY, DROP, KINDS, Table, as_table, check_column, kind_of, parse
 from .storage import check_array
 from .warn import warn

@@ -22,14 +22,13 @@ from . import constraints as cn
 from .base import (
     FITTED,
     Metric,
-    check_radius,
-    check_whole,
     content_of,
     from_content,
     params_of,
     unchanged_on_failure,
     unfitted,
 )
+from .checks import check_radius, check_whole
 from .columns import DROP, as_table, check_column, id_text
 from .hierarchy import HierarchyForest
 from .judgements import Judgements, check_judged, label_codes, read_judgements, row_ids

@@ -23,7 +23,7 @@ NO_MATTER = {  # modules of the package that no result depends on
     *("warn.py", "storage.py", "version.py", "embedding.py", "layout.py", "model_selection.py"),
     *("estimators.py", "plots.py", "demo.py", "tables.py", "columns.py", "preparation.py"),
     *("judgements.py", "files.py", "explain.py", "suggest.py", "suspect.py", "calibration.py"),
-    "labels.py",
+    *("labels.py", "checks.py"),
 }
 LISTING = {  # of an experiment: what says which units there are, and settings, which `digest` names
     *("units", "SETTINGS", "FOREST", "COUNTS", "LISTS", "OWNERS", "TITLE"),

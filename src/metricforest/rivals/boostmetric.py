@@ -25,7 +25,8 @@ from scipy.special import expit, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import constraints as cn
-from ..base import check_choice, check_flag, check_real, check_whole, unchanged_on_failure
+from ..base import unchanged_on_failure
+from ..checks import check_choice, check_flag, check_real, check_whole
 from ..warn import warn
 from .fitting import labelled_classes, refuse, say
 from .mapped import LinearMetric

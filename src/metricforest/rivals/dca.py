@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, eigh
 from scipy.sparse.csgraph import connected_components, laplacian
 
-from ..base import check_real
+from ..checks import check_real
 from ..warn import warn
 from .fitting import check_n_components
 from .mapped import LinearMetric

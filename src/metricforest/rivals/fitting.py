@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import constraints as cn
-from ..base import check_whole
+from ..checks import check_whole
 
 
 def check_n_components(estimator: Any, n_features: int) -> None:

@@ -20,7 +20,8 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from .. import constraints as cn
-from ..base import check_max_features, check_real, check_whole, unchanged_on_failure
+from ..base import unchanged_on_failure
+from ..checks import check_max_features, check_real, check_whole
 from ..sklearn_trees import pack, unpack
 from ..storage import check_array
 from ..warn import warn

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from ..base import check_choice, check_real, check_whole
+from ..checks import check_choice, check_real, check_whole
 from ..compiled import kernel
 from ..warn import warn
 from .fitting import say

@@ -24,7 +24,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import euclidean_distances
 
 from .. import constraints as cn
-from ..base import check_real, check_whole, unchanged_on_failure
+from ..base import unchanged_on_failure
+from ..checks import check_real, check_whole
 from ..warn import warn
 from .fitting import check_n_components, labelled_classes, refuse, say
 from .impostors import MOST, Loss, Neighbors, find_impostors, links, margin_loss

@@ -18,7 +18,8 @@ from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
-from ..base import Metric, check_flag, check_n_jobs, location_and_scale
+from ..base import Metric, location_and_scale
+from ..checks import check_flag, check_n_jobs
 from ..storage import check_array
 
 BLOCK = 1 << 22  # numbers in the differences formed at once

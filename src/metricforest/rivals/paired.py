@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .. import constraints as cn
-from ..base import check_choice, check_whole, unchanged_on_failure
+from ..base import unchanged_on_failure
+from ..checks import check_choice, check_whole
 from .fitting import refuse
 from .mapped import Standardised
 

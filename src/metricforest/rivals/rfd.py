@@ -15,7 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
-from ..base import check_choice, check_max_features, check_whole
+from ..checks import check_choice, check_max_features, check_whole
 from ..compiled import kernel
 from ..sklearn_trees import LEAF, pack, unpack
 from ..storage import check_array
