@@ -1,5 +1,6 @@
 """Every Python block of the README and the docs runs, top to bottom, as a reader would paste it."""
 
+import itertools
 import re
 import runpy
 from pathlib import Path
@@ -58,3 +59,46 @@ def test_links_between_pages_lead_somewhere():
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def table_below(text: str, heading: str) -> dict[str, list[str]]:
+    """The cells of the first table after a heading, by the first cell of each row; nothing bold."""
+    lines = text[text.index(heading) :].splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
+    cells = [[cell.strip(" *") for cell in row.strip("|").split("|")] for row in rows]
+    return {name: rest for name, *rest in cells if name != "---"}
+
+
+def test_figures_from_the_report_are_those_of_the_report():
+    report = (ROOT / "results" / "report.md").read_text("utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    there = table_below(report, "**5-NN accuracy, %**")
+    here = table_below(readme, "## The paper, reproduced")
+    names = {"ITML, best gamma": "ITML", "RandomForestDistance": "RFD", "HierarchyForest": "HFD"}
+    compared = [name for name in here if names.get(name, name) in there]
+    assert len(compared) == 8
+    for name in compared:
+        assert here[name] == there[names.get(name, name)], name
+
+    precision = {}
+    table = report[report.index("**Precision, %") :].split("\n\n")[1]
+    for line in table.splitlines():
+        metric, scaling, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        precision[metric, scaling] = [cell.partition(" ")[0] for cell in cells]
+    order = ("HFD", "DCA", "GB-LMNN", "ITML", "Euclidean")
+    retrieved = readme[readme.index("Of the 50 images found nearest") :].partition("\n\n")[0]
+    assert re.findall(r"\d+\.\d", retrieved) == [
+        *[precision[metric, "as they are"][place] for place in (1, 3, 5) for metric in order],
+        *[precision[metric, "unit"][1] for metric in ("HFD", "DCA")],
+    ]
+
+    ablated = table_below(report, "| alpha | Sonar")
+    hard = table_below(report, "| hard | Sonar")
+    for alpha, cells in table_below(
+        (ROOT / "docs" / "parameters.md").read_text("utf-8"), "| `alpha` | sonar"
+    ).items():
+        if alpha[0] in "0123456789" or alpha.startswith("endless"):
+            row = hard["True"] if alpha.startswith("endless") else ablated[str(float(alpha))]
+            vote, auc = row[::2], row[1::2]
+            assert cells == [f"{a}, {v}" for a, v in zip(auc, vote, strict=True)], alpha

@@ -78,7 +78,7 @@ class HierarchyForest(TransformerMixin, Metric):
         a duality gap proves the split's convex problem solved to one per cent.
     n_constraints : "auto" or int, default="auto"
         How many pairs to draw from `y` where no pairs are given. "auto": 1,000 per class, from 5,000
-        labelled rows on 30,000 in all, from 40,000 on 600,000; a third of them must-links.
+        labelled rows on at least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
     implied_pairs : bool, default=False
         Learn also from pairs that follow from the judged ones: rows that are the same as one row are
         the same, and differ from what that one differs from (at most 16 of each kind per judged

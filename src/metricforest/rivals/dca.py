@@ -42,8 +42,8 @@ class DCA(LinearMetric, PairMetric):
         Added to the diagonal of the within-chunklet scatter, as a share of its mean diagonal entry.
         Few must-links leave directions without scatter, which blow up as it goes to 0.
     n_constraints : "auto" or int, default="auto"
-        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on 30,000
-        in all, from 40,000 on 600,000; a third of them must-links.
+        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on at
+        least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
     standardize : bool, default=True
         Bring every feature to zero mean and unit variance first.
     n_jobs : int, default=None

@@ -57,8 +57,8 @@ class GBLMNN(MappedMetric):
     n_estimators : int, default=200
         Trees at most. Every tenth tree the held-out rows are asked, and the best number is kept.
     learning_rate : float, default=0.01
-        The first step along a tree. It grows by a hundredth with every tree that lowers the loss; a
-        tree that does not is taken back, and the step halved.
+        The first step along a tree. It grows by a hundredth with every tree; a step that would raise
+        the loss is taken back and halved until it does not.
     max_depth : int, default=6
         Of every tree.
     max_features : int, float, "sqrt", "log2" or None, default=None

@@ -72,8 +72,8 @@ class ITML(LinearMetric, PairMetric):
     max_iter : int, default=1000
         Most passes over the pairs. A fit that ends on it warns.
     n_constraints : "auto" or int, default="auto"
-        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on 30,000
-        in all, from 40,000 on 600,000; a third of them must-links.
+        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on at
+        least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
     standardize : bool, default=True
         Bring every feature to zero mean and unit variance first.
     n_jobs : int, default=None

@@ -64,8 +64,8 @@ class RandomForestDistance(PairMetric):
         30,000: beyond that time and size of the model grow with the pairs. None sets no limit; with
         extra-trees it uses every pair once.
     n_constraints : "auto" or int, default="auto"
-        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on 30,000
-        in all, from 40,000 on 600,000; a third of them must-links.
+        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on at
+        least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
     standardize : bool, default=True
         Bring every feature to zero mean and unit variance first. To trees it makes no difference but
         the digits that float32 keeps.
