@@ -445,6 +445,9 @@ def test_results_of_other_code_are_run_again_if_asked(tiny, tmp_path, monkeypatc
     lines = runner.read_lines(tmp_path)
     assert {line["code"] for line in lines} == {"another"}
     assert len(lines) == before.count("\n")
+    assert (tmp_path / "scores.jsonl").read_text().count("\n") == len(
+        lines
+    )  # the old ones are gone
 
 
 def test_data_that_is_not_there_is_asked_for_once(tiny, tmp_path, monkeypatch):

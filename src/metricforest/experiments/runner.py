@@ -5,9 +5,9 @@
     OUT/raw/running       locked while a run adds to the folder
 
 A unit whose line is there, made with the same settings, is not run again, unless lines made by other
-code are not good enough. A line cut short by a kill is ignored and its unit run again. Small units run
-side by side in processes of one thread each; units that are timed or large run one after the other with
-all threads.
+code are not good enough; the new line then takes the place of the old one at the end of the run. A line
+cut short by a kill is ignored and its unit run again. Small units run side by side in processes of one
+thread each; units that are timed or large run one after the other with all threads.
 """
 
 from __future__ import annotations
@@ -129,6 +129,15 @@ def store(folder: Path, unit: Unit, line: dict[str, Any], raw: dict[str, np.ndar
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, iter([npz(raw)]))
     append(folder / SCORES, json.dumps(line, ensure_ascii=False))
+
+
+def forget_replaced(folder: Path) -> None:
+    """Leave one line per unit, the last, where units were run again."""
+    path = folder / SCORES
+    lines = read_lines(folder)
+    if path.is_file() and len(path.read_bytes().splitlines()) > len(lines):
+        texts = (json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
+        replace_file(path, iter([b"".join(texts)]))
 
 
 def append(path: Path, text: str) -> None:
@@ -282,6 +291,7 @@ def _run(
         else:
             store(folder, unit, *result)
             progress.finished(unit, result[0])
+    forget_replaced(folder)
     return failed
 
 
