@@ -252,6 +252,8 @@ def only_run(folder: Path) -> Iterator[None]:
                     f"another run (process {file.read().strip() or 'unknown'}) is adding to {folder}; "
                     "wait for it, or give this one another folder"
                 ) from None
+            except OSError:  # a file system without locks
+                pass
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()

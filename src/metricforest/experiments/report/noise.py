@@ -84,9 +84,7 @@ class Shares(NamedTuple):
     """Points lost from 0 to 20 % noise, one value per repetition: by the metric, and by who votes."""
 
     metric: np.ndarray  # with right voters
-    voters: (
-        np.ndarray
-    )  # right voters less wrong ones, when the metric has learned from wrong labels
+    voters: np.ndarray  # right voters less wrong ones, with 20 % noise
 
 
 def shares_of(results: Results, metric: str, variant: int | None = None) -> Shares | None:
