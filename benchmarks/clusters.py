@@ -184,7 +184,7 @@ def main() -> None:
         if len(best) > 1 and plain:
             more = np.subtract(best, plain)
             gain = f"{more.mean():+.3f} ± {more.std(ddof=1) / len(more) ** 0.5:.3f}"
-            if options.results:
+            if options.results and change != AS_IT_IS:
                 line = {
                     **{"dataset": options.data, "constraints": options.constraints},
                     **{"change": change, "gains": more.round(5).tolist()},
