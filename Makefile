@@ -16,7 +16,7 @@ demo: $(VENV)/.installed-plot  ## learn from a few hundred judged pairs, print a
 
 test: $(VENV)/.installed-test  ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(BIN)/python -m pytest -q tests/test_bounds.py
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(BIN)/python -m pytest -q tests/core/test_bounds.py
 
 lint: $(VENV)/.installed-lint  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check src tests benchmarks examples

@@ -30,7 +30,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.metrics import confusion_matrix, v_measure_score
 
-from metricforest import cluster
+from metricforest.estimators import cluster
 from metricforest.experiments import clustering, protocol
 from metricforest.experiments.report.clustering import TRIED
 from metricforest.experiments.runner import append, read_lines, settings_of

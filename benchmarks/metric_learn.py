@@ -40,7 +40,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from metricforest.constraints import auto_count, collect
+from metricforest.supervision.constraints import auto_count, collect
 
 HERE = Path(__file__).parent
 REQUIREMENTS = ["metric-learn==0.7.0", "scikit-learn>=1.7,<1.8"]

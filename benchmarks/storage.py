@@ -24,8 +24,8 @@ import numpy as np
 
 import metricforest
 from metricforest import HierarchyForest
-from metricforest.constraints import Constraints
-from metricforest.forest import LEAF, Forest, check, gap_dtype
+from metricforest.core.forest import LEAF, Forest, check, gap_dtype
+from metricforest.supervision.constraints import Constraints
 
 LOAD = """
 import json, sys, time

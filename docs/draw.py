@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from sklearn.datasets import make_moons
 
 from metricforest import HierarchyForest
+from metricforest.core.forest import LEAF
 from metricforest.demo import judged_pairs
-from metricforest.forest import LEAF
 from metricforest.rivals import Euclidean
 
 IMAGES = Path(__file__).parent / "images"

@@ -14,13 +14,10 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 import naive
 from metricforest import HierarchyForest
-from metricforest.constraints import Constraints, gather
-from metricforest.convex import Groups, Rows
-from metricforest.dense import padded
-from metricforest.forest import LEAF, Forest
-from metricforest.hierarchy import prepare
-from metricforest.rivals.mapped import LinearMetric
-from metricforest.ssmmc import (
+from metricforest.core.convex import Groups, Rows
+from metricforest.core.dense import padded
+from metricforest.core.forest import LEAF, Forest
+from metricforest.core.ssmmc import (
     CANNOT,
     HISTORY,
     MUST,
@@ -31,6 +28,9 @@ from metricforest.ssmmc import (
     solve_ssmmc,
     start_direction,
 )
+from metricforest.hierarchy import prepare
+from metricforest.rivals.mapped import LinearMetric
+from metricforest.supervision.constraints import Constraints, gather
 
 settings.register_profile(
     "metricforest",

@@ -19,7 +19,7 @@ def main() -> None:
     import pandas as pd
 
     from metricforest import HierarchyForest
-    from metricforest.storage import VERSION
+    from metricforest.storage.format import VERSION
 
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(12, 3)).round(2), columns=["width", "Höhe", "深さ"])
@@ -43,7 +43,7 @@ def table() -> None:
     import pandas as pd
 
     from metricforest import HierarchyForest, TableMetric
-    from metricforest.storage import VERSION
+    from metricforest.storage.format import VERSION
 
     frame = pd.DataFrame(
         {

@@ -26,7 +26,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from metricforest.forest import Forest
+from metricforest.core.forest import Forest
 
 Pairs = Sequence[tuple[int, int]]
 Triplets = Sequence[tuple[int, int, int]]

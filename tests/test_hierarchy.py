@@ -21,8 +21,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import load, three_clusters
-from metricforest import HierarchyForest, grow, pair_auc
-from metricforest.forest import check
+from metricforest import HierarchyForest, pair_auc
+from metricforest.core import grow
+from metricforest.core.forest import check
 
 FEW = 6
 
@@ -315,7 +316,7 @@ def test_same_bits_on_a_dask_cluster(small):
     with cluster, distributed.Client(cluster) as client:
         with joblib.parallel_config("dask"):
             there = learn(X, pairs=pairs, pair_labels=labels)
-        took_part = client.run(lambda: "metricforest.grow" in sys.modules)
+        took_part = client.run(lambda: "metricforest.core.grow" in sys.modules)
     assert len(took_part) == 2
     assert any(took_part.values())
     assert_same_bits(here, there)

@@ -13,12 +13,12 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .base import load
-    from .cluster import MetricSpectralClustering
-    from .estimators import MetricKNeighborsClassifier, MetricNeighborsTransformer
+    from .estimators.cluster import MetricSpectralClustering
+    from .estimators.model_selection import PairKFold, cross_val_pair_score, pair_auc
+    from .estimators.neighbors import MetricKNeighborsClassifier, MetricNeighborsTransformer
     from .hierarchy import HierarchyForest
-    from .model_selection import PairKFold, cross_val_pair_score, pair_auc
-    from .preparation import TablePreparation
-    from .tables import TableMetric
+    from .tables.metric import TableMetric
+    from .tables.preparation import TablePreparation
 
 __all__ = [
     "HierarchyForest",
@@ -35,15 +35,15 @@ __all__ = [
 
 HOME = {
     "HierarchyForest": "hierarchy",
-    "MetricKNeighborsClassifier": "estimators",
-    "MetricNeighborsTransformer": "estimators",
-    "MetricSpectralClustering": "cluster",
-    "PairKFold": "model_selection",
-    "TableMetric": "tables",
-    "TablePreparation": "preparation",
-    "cross_val_pair_score": "model_selection",
+    "MetricKNeighborsClassifier": "estimators.neighbors",
+    "MetricNeighborsTransformer": "estimators.neighbors",
+    "MetricSpectralClustering": "estimators.cluster",
+    "PairKFold": "estimators.model_selection",
+    "TableMetric": "tables.metric",
+    "TablePreparation": "tables.preparation",
+    "cross_val_pair_score": "estimators.model_selection",
     "load": "base",
-    "pair_auc": "model_selection",
+    "pair_auc": "estimators.model_selection",
 }
 
 

@@ -32,9 +32,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import calibration, storage
 from .checks import check_mode, check_n_jobs, check_radius
-from .constraints import check_pair_labels, check_pairs
+from .inspection import calibration
+from .storage import format as storage
+from .supervision.constraints import check_pair_labels, check_pairs
 from .version import __version__
 from .warn import warn
 
@@ -47,7 +48,7 @@ METRICS = {  # class: the module of this package that has it
     "ITML": "rivals.itml",
     "LMNN": "rivals.lmnn",
     "RandomForestDistance": "rivals.rfd",
-    "TableMetric": "tables",
+    "TableMetric": "tables.metric",
 }
 FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 BLOCK = 1 << 22  # distances measured at once by a search that measures all of them

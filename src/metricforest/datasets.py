@@ -24,7 +24,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from .storage import replace_file
+from .storage.format import replace_file
 
 COMPONENTS = 300  # principal components of the CIFAR images that the paper works with
 CIFAR_TRAIN = 50_000

@@ -26,8 +26,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from .constraints import draw_pairs
 from .hierarchy import HierarchyForest
+from .supervision.constraints import draw_pairs
 
 N_SPLITS = 3  # random cuts into training and held-out rows; the table shows their mean
 HELD_OUT = 0.3

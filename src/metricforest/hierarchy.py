@@ -20,9 +20,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import constraints as cn
-from . import distance, embedding, explain, grow, neighbors, suggest, suspect
-from . import index as ix
 from .base import Metric, graph, location_and_scale, unchanged_on_failure
 from .checks import (
     check_choice,
@@ -33,8 +30,13 @@ from .checks import (
     check_real,
     check_whole,
 )
-from .forest import Forest, check, join, read_only
-from .storage import check_array
+from .core import distance, grow
+from .core.forest import Forest, check, join, read_only
+from .inspection import explain, suggest, suspect
+from .search import embedding, neighbors
+from .search import index as ix
+from .storage.format import check_array
+from .supervision import constraints as cn
 from .warn import warn
 
 logger = logging.getLogger("metricforest")

@@ -5,11 +5,11 @@ whole to a file; what is worth knowing beside them goes to standard error. Whate
 a user can mend is one line there and exit code 2; `--debug` shows where it came from. Nothing heavy
 is imported before a command runs.
 
-`program` is what the commands stand on; they are listed in the order in which they are imported here.
+`common` is what the commands stand on; they are listed in the order in which they are imported here.
 `reproduce` and `report` are in `metricforest.experiments.cli`.
 """
 
-from . import learning, asking, looking  # noqa: F401, I001  every command adds itself
-from .program import main
+from . import fit, query, inspect  # noqa: F401, I001  every command adds itself
+from .common import main
 
 __all__ = ["main"]

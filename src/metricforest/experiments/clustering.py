@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import v_measure_score
 
-from .. import cluster
+from ..estimators import cluster
 from . import paper, protocol
 from .protocol import Answer, Setting, Settings, Unit
 

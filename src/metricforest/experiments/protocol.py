@@ -19,8 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .. import datasets, rivals
 from ..base import Metric
-from ..constraints import draw_pairs
 from ..hierarchy import HierarchyForest
+from ..supervision.constraints import draw_pairs
 
 HFD = "HFD"
 RIVALS = {

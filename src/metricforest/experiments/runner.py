@@ -34,7 +34,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ..datasets import npz
-from ..storage import replace_file
+from ..storage.format import replace_file
 from ..version import __version__
 from .catalogue import EXPERIMENTS
 from .protocol import Settings, Unit, chosen, load, relevant

@@ -25,6 +25,14 @@ NO_MATTER = {  # modules of the package that no result depends on
     *("judgements.py", "files.py", "explain.py", "suggest.py", "suspect.py", "calibration.py"),
     *("labels.py", "checks.py"),
 }
+MOVED = {  # modules that had another name when the first results were made
+    "storage/format.py": "storage.py",
+    "tables/metric.py": "tables.py",
+    "tables/pair_labels.py": "judgements.py",
+    "estimators/neighbors.py": "estimators.py",
+    "plots/figures.py": "plots.py",
+}
+APART = {"experiments", "rivals", "cli"}
 LISTING = {  # of an experiment: what says which units there are, and settings, which `digest` names
     *("units", "SETTINGS", "FOREST", "COUNTS", "LISTS", "OWNERS", "TITLE"),
 }
@@ -35,20 +43,35 @@ CHECKS = ("check_", "_check_", "warn", "_warn", "refuse")  # how functions begin
 def code(metric: str, experiment: str) -> str:
     """Names the state of the code that results of a metric in an experiment depend on."""
     no_matter = NO_MATTER | (set() if metric == HFD else FOREST)
-    paths = {path for path in PACKAGE.glob("*.py") if path.name not in no_matter}
+    paths = {path for path in library() if flat_name(path) not in no_matter}
     paths |= with_siblings(PACKAGE / "experiments" / f"{experiment}.py")
     if metric != HFD:
         module = RIVALS[metric].__module__.rpartition(".")[2]
         paths |= with_siblings(PACKAGE / "rivals" / f"{module}.py")
     said = 0
-    for path in sorted(paths):
+    for path in sorted(paths, key=lambda path: PACKAGE / flat_name(path)):
         place = path.relative_to(PACKAGE)
         tree = ast.parse(path.read_text(encoding="utf-8"))
         if place.parent.name == "experiments":
             tree.body = [part for part in tree.body if LISTING.isdisjoint(names_in(part))]
         text = ast.unparse(Essence().visit(tree))
-        said = zlib.crc32(f"{place.as_posix()}:{text}".encode(), said)
+        said = zlib.crc32(f"{flat_name(path)}:{text}".encode(), said)
     return f"{said:08x}"
+
+
+def library() -> set[Path]:
+    """Modules outside experiments, rivals and the command line, and the package's own door."""
+    found = {path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"}
+    found = {path for path in found if path.relative_to(PACKAGE).parts[0] not in APART}
+    return found | {path for path in (PACKAGE / "__init__.py",) if path.is_file()}
+
+
+def flat_name(path: Path) -> str:
+    """The name of a module that its results were made under: packages do not count."""
+    place = path.relative_to(PACKAGE)
+    if place.parts[0] in APART:
+        return place.as_posix()
+    return MOVED.get(place.as_posix(), place.name)
 
 
 def with_siblings(path: Path) -> set[Path]:

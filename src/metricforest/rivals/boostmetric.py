@@ -24,9 +24,9 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
-from .. import constraints as cn
 from ..base import unchanged_on_failure
 from ..checks import check_choice, check_flag, check_real, check_whole
+from ..supervision import constraints as cn
 from ..warn import warn
 from .fitting import labelled_classes, refuse, say
 from .mapped import LinearMetric

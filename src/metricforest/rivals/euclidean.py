@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base import unchanged_on_failure
-from ..constraints import collect
+from ..supervision.constraints import collect
 from .mapped import MappedMetric
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .. import constraints as cn
 from ..checks import check_whole
+from ..supervision import constraints as cn
 
 
 def check_n_components(estimator: Any, n_features: int) -> None:

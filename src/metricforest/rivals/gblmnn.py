@@ -19,11 +19,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
-from .. import constraints as cn
 from ..base import unchanged_on_failure
 from ..checks import check_max_features, check_real, check_whole
-from ..sklearn_trees import pack, unpack
-from ..storage import check_array
+from ..storage.format import check_array
+from ..storage.sklearn_trees import pack, unpack
+from ..supervision import constraints as cn
 from ..warn import warn
 from .fitting import check_n_components, labelled_classes, refuse, say
 from .impostors import Neighbors, join, margin_loss

@@ -23,9 +23,9 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import euclidean_distances
 
-from .. import constraints as cn
 from ..base import unchanged_on_failure
 from ..checks import check_real, check_whole
+from ..supervision import constraints as cn
 from ..warn import warn
 from .fitting import check_n_components, labelled_classes, refuse, say
 from .impostors import MOST, Loss, Neighbors, find_impostors, links, margin_loss

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .. import constraints as cn
 from ..base import unchanged_on_failure
 from ..checks import check_choice, check_whole
+from ..supervision import constraints as cn
 from .fitting import refuse
 from .mapped import Standardised
 

@@ -16,9 +16,9 @@ from joblib import Parallel, delayed
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
 from ..checks import check_choice, check_max_features, check_whole
-from ..compiled import kernel
-from ..sklearn_trees import LEAF, pack, unpack
-from ..storage import check_array
+from ..core.compiled import kernel
+from ..storage.format import check_array
+from ..storage.sklearn_trees import LEAF, pack, unpack
 from .paired import PairMetric
 
 TREES = ("random-forest", "extra-trees")

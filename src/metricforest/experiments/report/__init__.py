@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...storage import replace_file
+from ...storage.format import replace_file
 from ..catalogue import EXPERIMENTS
 from . import ablations, classification, clustering, neighbours, noise, overview, retrieval
 from .plots import as_svg

@@ -1,0 +1,1 @@
+"""Questions to a learned metric: why, how sure, what to label next, which threshold."""

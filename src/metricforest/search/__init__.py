@@ -1,0 +1,1 @@
+"""Neighbours inside the metric: the index, exact and approximate search, vectors."""

@@ -1,0 +1,1 @@
+"""Files without pickle: the format, and the trees of scikit-learn inside it."""

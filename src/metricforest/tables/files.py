@@ -1,0 +1,355 @@
+"""Tables in files, for the command line: read whole, sampled or piece by piece, and written whole.
+
+Reading gives pandas frames. A CSV that is learned from is read as text, and columns.py decides what its
+columns hold; one that is asked about is read as the model needs it, piece by piece. Writing goes
+through `storage.replace_file`: results are pieces of bytes, and a file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from ..storage.format import replace_file
+from .columns import as_text
+
+CHUNK = 20_000  # rows read, measured and written at once
+SEPARATORS = ",\t;|"
+FORMATS = ("csv", "tsv", "parquet", "json")
+
+
+class FileError(ValueError):
+    """A file that cannot be used; the message says which and why."""
+
+
+def pandas() -> Any:
+    """pandas, or one line that says how to get it."""
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise FileError(
+            f'reading tables needs pandas ({error}): pip install "metricforest[cli]"'
+        ) from error
+    return pandas
+
+
+def kind_of_file(path: str) -> str:
+    """csv, tsv, parquet, npy or npz, by the suffix; standard input is CSV."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".bz2", ".xz", ".zst"):
+        suffixes.pop()
+    kind = suffixes[-1].removeprefix(".") if suffixes else "csv"
+    kind = {"txt": "csv", "tab": "tsv", "pq": "parquet"}.get(kind, kind)
+    if kind not in ("csv", "tsv", "parquet", "npy", "npz"):
+        raise FileError(
+            f"{path}: a table is a .csv, .tsv, .parquet, .npy or .npz file, not .{kind}"
+        )
+    return kind
+
+
+def read_chunks(
+    path: str, *, sep: str | None = None, text: Any = True, rows: int = CHUNK
+) -> Iterator[Any]:
+    """Frames of at most so many rows. `text` says which columns of a CSV stay text: a set, or all.
+
+    An error names the file.
+    """
+    kind = kind_of_file(path)
+    if path != "-":
+        check_readable(path)
+    try:
+        if kind in ("csv", "tsv"):
+            yield from csv_chunks(path, sep or ("\t" if kind == "tsv" else None), text, rows)
+        elif kind == "parquet":
+            yield from parquet_chunks(path, rows)
+        else:
+            yield from array_chunks(path, kind, rows)
+    except FileError:
+        raise
+    except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise FileError(f"{path}: cannot be read as {kind}: {why}"[:400]) from error
+
+
+def check_readable(path: str) -> None:
+    """Raise unless the file is there and may be read; the message has its name."""
+    try:
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            raise FileError(f"{path}: it is a folder, not a file")
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise FileError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def csv_chunks(path: str, sep: str | None, text: Any, rows: int) -> Iterator[Any]:
+    pd = pandas()
+    source: Any = sys.stdin.buffer if path == "-" else path
+    options: dict[str, Any] = {"sep": sep or ",", "chunksize": rows, "low_memory": False}
+    options["dtype"] = str if text is True else dict.fromkeys(text, str)
+    options["skipinitialspace"] = True
+    empty = True
+    try:
+        with pd.read_csv(source, encoding="utf-8-sig", **options) as reader:
+            for number, frame in enumerate(reader):
+                if not len(frame):
+                    break
+                if number == 0:
+                    check_separator(path, frame, sep)
+                    unnamed = not isinstance(frame.index, pd.RangeIndex)
+                    if unnamed:
+                        raise FileError(f"{path}: its rows have more values than its header")
+                empty = False
+                yield frame
+    except pd.errors.EmptyDataError:
+        raise FileError(f"{path}: it is empty") from None
+    except pd.errors.ParserError as error:
+        why = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        raise FileError(
+            f"{path}: {why}. Is {sep or ','!r} the separator? --sep names another"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path}: it is not UTF-8 text (byte {error.start})") from error
+    if empty:
+        raise FileError(f"{path}: it has a header and no rows")
+
+
+def check_separator(path: str, frame: Any, sep: str | None) -> None:
+    """A single column with another separator in its name was cut by the wrong one."""
+    if frame.shape[1] > 1:
+        return
+    name = str(frame.columns[0])
+    others = [other for other in SEPARATORS if other in name and other != (sep or ",")]
+    if others:
+        shown = "'\\t'" if others[0] == "\t" else repr(others[0])
+        raise FileError(
+            f"{path}: cut at {sep or ','!r} it has the one column {name[:60]!r}; "
+            f"is it separated by {shown}? Then pass --sep {shown}"
+        )
+
+
+def guess_separator(path: str) -> str | None:
+    """What separates the columns of a small CSV: whatever its first line has most of."""
+    if not path.lower().endswith((".csv", ".txt")):
+        return None
+    check_readable(path)
+    with open(path, "rb") as file:
+        first = file.readline(4096).decode("utf-8", "replace")
+    return max(SEPARATORS, key=first.count)
+
+
+def parquet_chunks(path: str, rows: int) -> Iterator[Any]:
+    pandas()
+    try:
+        import pyarrow.parquet as pq
+        from pyarrow import ArrowException
+    except ModuleNotFoundError as error:
+        raise FileError(f'{path}: needs pyarrow: pip install "metricforest[cli]"') from error
+    try:
+        with pq.ParquetFile(path) as file:
+            if not file.metadata.num_rows:
+                raise FileError(f"{path}: it has no rows")
+            for batch in file.iter_batches(rows):
+                frame = batch.to_pandas()
+                yield frame.reset_index(drop=frame.index.names == [None])
+    except ArrowException as error:
+        raise FileError(f"{path}: {' '.join(str(error).split())[:300]}") from error
+
+
+def array_chunks(path: str, kind: str, rows: int) -> Iterator[Any]:
+    pd = pandas()
+    if kind == "npy":
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    else:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            name = "X" if "X" in archive.files else archive.files[0] if archive.files else ""
+            if len(archive.files) != 1 and name != "X":
+                found = ", ".join(archive.files[:8]) or "nothing"
+                raise FileError(
+                    f"{path}: the table must be its only array or called X; it has {found}"
+                )
+            array = archive[name]
+    if array.ndim != 2 or not len(array):
+        raise FileError(f"{path}: a table has rows and columns, this has shape {array.shape}")
+    names = [f"x{j}" for j in range(array.shape[1])]
+    for low in range(0, len(array), rows):
+        yield pd.DataFrame(np.asarray(array[low : low + rows]), columns=names)
+
+
+def numbered(chunks: Iterable[Any]) -> Iterator[Any]:
+    """The frames with rows numbered from 0 through all of them."""
+    start = 0
+    for frame in chunks:
+        frame.index = range(start, start + len(frame))
+        start += len(frame)
+        yield frame
+
+
+def read_table(path: str, *, sep: str | None = None, text: Any = True) -> Any:
+    """The whole table as one frame."""
+    frames = list(numbered(read_chunks(path, sep=sep, text=text)))
+    return frames[0] if len(frames) == 1 else pandas().concat(frames)
+
+
+def read_sample(
+    path: str,
+    most: int,
+    keep: Callable[[Any], np.ndarray],
+    *,
+    sep: str | None = None,
+    seed: int = 0,
+    seen: Callable[[int], None] = lambda rows: None,
+) -> tuple[Any, int]:
+    """(a random sample of at most `most` rows, in order, beside all that `keep` picks; rows in all).
+
+    Every row draws a number, and those with the lowest stay. One pass, and never more in memory
+    than the sample and a piece of the file.
+    """
+    rng = np.random.default_rng(seed)
+    kept, draw, total = None, np.empty(0), 0
+    for frame in numbered(read_chunks(path, sep=sep)):
+        total += len(frame)
+        seen(total)
+        fresh = np.where(keep(frame), -1.0, rng.random(len(frame)))
+        draw = np.concatenate([draw, fresh])
+        kept = frame if kept is None else pandas().concat([kept, frame])
+        n_keep = max(most, int((draw < 0).sum()))
+        if len(draw) > n_keep:
+            lowest = np.sort(np.argpartition(draw, n_keep - 1)[:n_keep])
+            kept, draw = kept.iloc[lowest], draw[lowest]
+    if kept is None:
+        raise FileError(f"{path}: it has no rows")
+    return kept, total
+
+
+# --------------------------------------------------------------------------------------- results
+
+
+def format_of(output: str | None, asked: str | None) -> str:
+    """The format asked for, or that of the output's suffix, or CSV."""
+    if asked:
+        return asked
+    suffix = Path(output).suffix.lower().removeprefix(".") if output else ""
+    if suffix and suffix not in FORMATS:
+        raise FileError(
+            f"{output}: results are written as .csv, .tsv, .parquet or .json; "
+            "--format names one for any other name"
+        )
+    return suffix or "csv"
+
+
+def write_frames(output: str | None, frames: Iterable[Any], format: str) -> None:
+    """Write frames with the same columns one after the other, to a file or standard output."""
+    parts = {"parquet": parquet_parts, "json": json_parts}.get(format)
+    if parts is None:
+        write_parts(output, csv_parts(frames, "\t" if format == "tsv" else ","))
+    else:
+        write_parts(output, parts(frames))
+
+
+def write_parts(output: str | None, parts: Iterable[bytes]) -> None:
+    """Bytes to a file that is there whole or not at all; to a pipe or device as they come."""
+    if output is None or output == "-":
+        for part in parts:
+            sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+    elif Path(output).exists() and not Path(output).is_file() and not Path(output).is_dir():
+        try:
+            with open(output, "wb") as file:
+                for part in parts:
+                    file.write(part)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot write to {output}: {error.strerror}") from error
+    else:
+        replace_file(output, iter(parts))
+
+
+def check_writable(output: str | None) -> None:
+    """Raise before the work and not after it, where a file could not be put there."""
+    if output is None or output == "-":
+        return
+    folder = Path(os.path.realpath(output)).parent
+    if Path(output).is_dir():
+        raise FileError(f"{output}: it is a folder, not a file")
+    if not folder.is_dir():
+        raise FileError(f"{output}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise FileError(f"{output}: no permission to write into {folder}")
+
+
+def csv_parts(frames: Iterable[Any], sep: str) -> Iterator[bytes]:
+    for number, frame in enumerate(frames):
+        out = io.StringIO()
+        frame.to_csv(out, sep=sep, index=False, header=number == 0, quoting=csv.QUOTE_MINIMAL,
+                     float_format="%.6g", lineterminator="\n")  # fmt: skip
+        yield out.getvalue().encode("utf-8")
+
+
+def json_parts(frames: Iterable[Any]) -> Iterator[bytes]:
+    """A list of objects, one per row."""
+    mark = "[\n"
+    for frame in frames:
+        for record in frame.to_dict("records"):
+            yield (mark + json.dumps(record, default=plain, ensure_ascii=False)).encode("utf-8")
+            mark = ",\n"
+    yield (("" if mark == ",\n" else "[") + "\n]\n").encode("utf-8")
+
+
+def plain(value: Any) -> Any:
+    """A value of NumPy or pandas for JSON."""
+    return value.item() if hasattr(value, "item") else as_text(value)
+
+
+class Pipe(io.RawIOBase):
+    """A file to write to; what was written is taken out piece by piece."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        piece = bytes(data)
+        self.pieces.append(piece)
+        self.position += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self.position
+
+    def take(self) -> bytes:
+        taken = b"".join(self.pieces)
+        self.pieces.clear()
+        return taken
+
+
+def parquet_parts(frames: Iterable[Any]) -> Iterator[bytes]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as error:
+        raise FileError('writing Parquet needs pyarrow: pip install "metricforest[cli]"') from error
+    pipe = Pipe()
+    writer = None
+    for frame in frames:
+        table = pa.Table.from_pandas(
+            frame, schema=None if writer is None else writer.schema, preserve_index=False
+        )
+        writer = writer or pq.ParquetWriter(pipe, table.schema)
+        writer.write_table(table)
+        yield pipe.take()
+    if writer is not None:
+        writer.close()
+    yield pipe.take()

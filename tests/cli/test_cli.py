@@ -1,0 +1,789 @@
+"""The command line: what it says and writes, and that bad input is one line and exit code 2."""
+
+import errno
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import metricforest
+from metricforest import HierarchyForest
+from metricforest.cli import main
+from metricforest.cli.query import called_so_far
+from metricforest.tables import files
+
+ROOT = Path(__file__).parents[2]
+SHOP = ROOT / "examples" / "shop"
+PRODUCTS, JUDGED, NEW = (SHOP / f"{name}.csv" for name in ("products", "judged", "new"))
+TREES = "20"
+
+
+def run(*arguments, input=None):
+    return CliRunner().invoke(main, [str(a) for a in arguments], input=input)
+
+
+def good(*arguments, input=None):
+    result = run(*arguments, input=input)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result
+
+
+def fit(*arguments):
+    return good("fit", *arguments, "--trees", TREES, "--jobs", 1)
+
+
+def table_of(result) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(result.stdout))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "shop.mf"
+    result = fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", path)
+    return path, result
+
+
+@pytest.fixture
+def shop(model):
+    return model[0]
+
+
+# ---------------------------------------------------------------------------------------- good use
+
+
+def test_fit_says_what_it_read_and_what_it_learned(model):
+    said = model[1].stdout
+    for line in (
+        "586 rows, 10 columns",
+        "  used as category: type (5 levels), brand* (7 levels), colour (5 levels)",
+        "  used as number: weight*, price*",
+        "  used as date: listed",
+        "  used as boolean: in_stock",
+        "  not used: sku (holds the ids)",
+        "  not used: remark (free text: 586 different texts in 586 rows)",
+        "  not used: region (constant: 'EU' in every row)",
+        "values are no number, such as 'ask us', and count as missing",
+        "857 judgements; used are",
+        "  contradictions: 1 judged both ways, both stay (",
+        "  left out: 3 with ids that are not in the table (3: 'S9999', 'X12', 'X13')",
+        "  left out: 1 of a row with itself",
+        "  left out: 1 without an answer",
+        "suggested threshold 0.",
+        "shop.mf: written,",
+    ):
+        assert line in said
+    assert re.search(r"merged: \d+ that had been given before", said)
+    assert float(re.search(r"pair AUC (\d\.\d+) on \d+ held-out pairs", said)[1]) > 0.85
+    assert model[1].stderr == ""
+
+
+def test_fit_reports_to_machines(tmp_path):
+    result = fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / "m.mf", "--json")
+    report = json.loads(result.stdout)
+    assert report["rows"] == report["rows_learned"] == 586
+    assert report["columns"]["listed"] == "date"
+    assert report["not_used"]["region"] == "constant: 'EU' in every row"
+    assert report["pairs"]["unknown_ids"] == ["S9999", "X12", "X13"]
+    assert 0.8 < report["pair_auc"] <= 1.0
+    assert 0.0 < report["threshold"] < 1.0
+
+
+def test_the_same_seed_gives_the_same_file(tmp_path):
+    for name in ("a.mf", "b.mf"):
+        fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / name, "--folds", 0)
+    assert (tmp_path / "a.mf").read_bytes() == (tmp_path / "b.mf").read_bytes()
+
+
+def test_a_sample_keeps_the_judged_rows(tmp_path):
+    pairs = pd.read_csv(JUDGED)[:60]
+    pairs.to_csv(tmp_path / "few.csv", index=False)
+    result = fit(PRODUCTS, "--id", "sku", "--pairs", tmp_path / "few.csv", "--max-rows", 150,
+                 "-o", tmp_path / "m.mf")  # fmt: skip
+    assert "learning from 150 of the rows" in result.stdout
+    ids = set(metricforest.load(tmp_path / "m.mf").ids_)
+    assert set(pairs["left"]) | set(pairs["right"]) <= ids
+
+
+def test_a_large_table_is_read_in_pieces(tmp_path, monkeypatch, shop):
+    whole = table_of(good("neighbors", shop, PRODUCTS, "-k", 2))
+    monkeypatch.setattr(files, "CHUNK", 100)
+    monkeypatch.setattr(
+        files.read_chunks, "__kwdefaults__", {"sep": None, "text": True, "rows": 100}
+    )
+    pd.testing.assert_frame_equal(table_of(good("neighbors", shop, PRODUCTS, "-k", 2)), whole)
+    for suffix, read in (("parquet", pd.read_parquet), ("json", pd.read_json)):
+        output = tmp_path / f"found.{suffix}"
+        good("neighbors", shop, PRODUCTS, "-k", 2, "-o", output)
+        pd.testing.assert_frame_equal(read(output).round(5), whole.round(5), check_dtype=False,
+                                      atol=1e-4)  # fmt: skip
+    sampled, total = files.read_sample(str(PRODUCTS), 50, lambda f: f["sku"] == "S0500", seed=3)
+    assert (len(sampled), total) == (50, 586)
+    assert "S0500" in set(sampled["sku"])
+    again, _ = files.read_sample(str(PRODUCTS), 50, lambda f: f["sku"] == "S0500", seed=3)
+    assert sampled.equals(again)
+
+
+def test_neighbors_keep_ids(shop):
+    found = table_of(good("neighbors", shop, NEW, "-k", 3))
+    assert found.columns.tolist() == ["query", "rank", "neighbor", "distance", "probability"]
+    assert found["query"].tolist() == np.repeat(pd.read_csv(NEW)["sku"], 3).tolist()
+    assert (found.groupby("query")["distance"].diff().dropna() >= 0).all()
+    own = table_of(good("neighbors", shop, PRODUCTS, "-k", 2, "--not-self"))
+    assert (own["query"] != own["neighbor"]).all()
+    assert (own.groupby("query").size() == 2).all()
+    without = table_of(good("neighbors", shop, "-k", 2))
+    assert len(without) == 2 * 586
+    piped = table_of(good("neighbors", shop, "-", "-k", 3, input=NEW.read_bytes()))
+    pd.testing.assert_frame_equal(piped, found)
+    records = json.loads(good("neighbors", shop, NEW, "-k", 3, "--json").stdout)
+    assert [r["neighbor"] for r in records] == found["neighbor"].tolist()
+
+
+def test_questions_are_answered_and_learned_from(tmp_path):
+    first, second = tmp_path / "one.mf", tmp_path / "two.mf"
+    told = [PRODUCTS, "--id", "sku", "--folds", 0, "--implied", "--pairs", JUDGED]
+    fit(*told, "-o", first)
+    questions = tmp_path / "questions.csv"
+    good("suggest", first, "-n", 12, "-o", questions)
+    asked = pd.read_csv(questions, dtype=str)
+    assert asked.columns.tolist() == ["left", "right", "answer"]
+    assert (len(asked), asked["answer"].isna().all()) == (12, True)
+    assert good("suggest", first, "-n", 12).stdout == questions.read_text()
+    assert good("suggest", first, "-n", 12, "--seed", 5).stdout != questions.read_text()
+    unanswered = fit(*told, "--pairs", questions, "-o", second).stdout
+    assert "left out: 13 without an answer" in unanswered  # one of them in judged.csv
+    article = pd.read_csv(SHOP / "articles.csv").set_index("sku")["article"]
+    same = article[asked["left"]].to_numpy() == article[asked["right"]].to_numpy()
+    asked.assign(answer=np.where(same, "same", "different")).to_csv(questions, index=False)
+    said = fit(*told, "--pairs", questions, "-o", second).stdout
+    assert f"{JUDGED} + {questions}: 869 judgements" in said
+    before, after = (metricforest.load(path).metric_.constraints_ for path in (first, second))
+    assert len(after.kind) == len(before.kind) + 12
+
+
+def test_several_files_of_pairs_keep_ids_and_names(tmp_path):
+    """Ids above 2^53 stay apart though the files hold them in other types; errors name their file."""
+    ids = 2**60 + np.arange(8)
+    pd.DataFrame({"id": ids, "x": np.arange(8.0) ** 2}).to_csv(tmp_path / "t.csv", index=False)
+    for name, dtype, low in (("a", np.int64, 0), ("b", np.uint64, 4)):
+        ends = ids[low : low + 4].astype(dtype)
+        frame = pd.DataFrame({"l": ends[:-1], "r": ends[1:], "same": ["same", "no", "same"]})
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    told = [tmp_path / "t.csv", "--id", "id", "--folds", 0, "-o", tmp_path / "m.mf"]
+    files_ = ["--pairs", tmp_path / "a.parquet", "--pairs", tmp_path / "b.parquet"]
+    said = fit(*told, *files_).stdout
+    assert "6 judgements; used are 4 same, 2 different" in said
+    assert "merged" not in said
+    (tmp_path / "odd.csv").write_text(f"l,r,same\n{ids[0]},{ids[5]},perhaps\n")
+    result = run("fit", *told, *files_, "--pairs", tmp_path / "odd.csv")
+    assert result.exit_code == 2
+    assert "odd.csv: " in result.stderr
+    assert "perhaps" in result.stderr
+
+
+def test_suspects_are_judged_pairs(shop):
+    found = table_of(good("suspects", shop, "-n", 5))
+    assert found.columns.tolist() == ["a", "b", "answer", "suspicion", "distance"]
+    assert (found["suspicion"].diff().dropna() <= 0).all()
+    judged = pd.read_csv(JUDGED, dtype=str)
+    known = {frozenset(pair) for pair in zip(judged["left"], judged["right"], strict=True)}
+    assert {frozenset(pair) for pair in zip(found["a"], found["b"], strict=True)} <= known
+    # The pair that is judged both ways is the first to look at.
+    assert {*found.loc[0, ["a", "b"]]} == {"S0001", "S0233"}
+
+
+def test_matches_are_near(shop, tmp_path):
+    found = table_of(good("match", shop, PRODUCTS, "--precision", 0.9))
+    loose = table_of(good("match", shop, PRODUCTS, "--threshold", 0.2))
+    assert 0 < len(found) < len(loose)
+    assert found.columns.tolist() == ["a", "b", "distance", "probability"]
+    article = pd.read_csv(SHOP / "articles.csv").set_index("sku")["article"]
+    right = article[found["a"]].to_numpy() == article[found["b"]].to_numpy()
+    assert right.mean() > 0.4  # of all pairs, one in 400 is the same
+    across = table_of(good("match", shop, NEW, PRODUCTS))
+    assert across["a"].str.startswith("N").all()
+    assert across["b"].str.startswith("S").all()
+    result = good("match", shop, "-o", tmp_path / "own.csv")
+    assert "judge some of these matches" in result.stderr
+    said = re.search(r"of ([\d,]+) held-out pairs (\d+) are, (\d+) of these rightly", result.stderr)
+    n_pairs, n_near, n_right = (int(text.replace(",", "")) for text in said.groups())
+    assert 0 < n_right <= n_near < n_pairs
+    sure = good("match", shop, "--precision", 0.99, "-o", tmp_path / "sure.csv").stderr
+    assert ("few to go by" in sure) == (int(re.search(r"pairs (\d+) are", sure)[1]) < 30)
+    asked = SimpleNamespace(held_out_distance_=np.array([0.5]), held_out_same_=np.array([True]))
+    assert called_so_far(asked, 0.4) == "; none of 1 held-out pairs is"
+
+
+def test_clusters_are_as_many_as_asked_for(shop, tmp_path):
+    found = table_of(good("cluster", shop, "-n", 4))
+    assert found["id"].tolist() == pd.read_csv(PRODUCTS)["sku"].tolist()
+    assert set(found["cluster"]) == {0, 1, 2, 3}
+    guessed = good("cluster", shop, NEW, "-o", tmp_path / "c.parquet")
+    n = int(re.search(r"estimated number of clusters: (\d+)", guessed.stderr)[1])
+    assert pd.read_parquet(tmp_path / "c.parquet")["cluster"].nunique() == n
+
+
+def test_distances_of_two_rows(shop):
+    answer = json.loads(good("distance", shop, "S0001", "S0002", "--json").stdout)
+    metric, frame = metricforest.load(shop), pd.read_csv(PRODUCTS)
+    with pytest.warns(UserWarning, match="count as missing"):
+        want = metric.pairwise_distances(frame)[1, 2]
+    assert answer["distance"] == pytest.approx(want, rel=1e-9)
+    assert answer["same"] == (want <= metric.threshold_)
+    elsewhere = good("distance", shop, "N01", "N02", "--table", NEW).stdout
+    assert re.search(r"^distance: 0\.\d+$", elsewhere, flags=re.MULTILINE)
+    same = good("distance", shop, "S0001", "S0001").stdout
+    assert "distance: 0\n" in same
+
+
+def test_info_of_models_with_and_without_a_table(shop):
+    said = good("info", shop).stdout
+    for line in ("HierarchyForest", "586 rows", "column 'sku'", "suggested threshold", "listed"):
+        assert line in said
+    figures = json.loads(good("info", shop, "--json").stdout)
+    assert figures["parameters"]["n_estimators"] == int(TREES)
+    plain = good("info", ROOT / "tests" / "data" / "hierarchy_forest_v1.mf").stdout
+    assert "12 rows, 3 features" in plain
+    assert "no table" in plain
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "parquet", "csv.gz", "semicolon.csv"])
+def test_tables_in_other_files(tmp_path, suffix):
+    frame = pd.read_csv(PRODUCTS, dtype=str)
+    path, extra = tmp_path / f"t.{suffix}", []
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    elif suffix == "semicolon.csv":
+        frame.to_csv(path, sep=";", index=False)
+        extra = ["--sep", ";"]
+    else:
+        frame.to_csv(path, sep="\t" if suffix == "tsv" else ",", index=False)
+    fit(path, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / "m.mf", "--folds", 0, *extra)
+    found = table_of(good("neighbors", tmp_path / "m.mf", path, "-k", 1, *extra))
+    assert found["query"].tolist() == frame["sku"].tolist()
+
+
+def test_arrays_and_row_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    np.save(tmp_path / "x.npy", X)
+    np.savez(tmp_path / "x.npz", X=X, other=np.eye(2))
+    (tmp_path / "pairs.csv").write_text("0,1,same\n0,2,different\n3,4,1\n5,6,0\n")  # no header
+    for name in ("x.npy", "x.npz"):
+        said = fit(
+            tmp_path / name, "--pairs", tmp_path / "pairs.csv", "-o", tmp_path / "m.mf"
+        ).stdout
+        assert "4 judgements; used are 2 same, 2 different" in said
+        assert "no --id: rows are called 0, 1, 2" in said
+        assert "no threshold" in said
+    found = table_of(good("neighbors", tmp_path / "m.mf", tmp_path / "x.npy", "-k", 1))
+    assert found["neighbor"].tolist() == list(range(60))
+
+
+def test_labels_teach_too(tmp_path):
+    said = fit(PRODUCTS, "--id", "sku", "--labels", "type", "-o", tmp_path / "m.mf").stdout
+    assert "not used: type (holds the labels)" in said
+    assert "pair AUC" in said
+
+
+def test_fit_says_when_little_can_be_learned(tmp_path):
+    rng = np.random.default_rng(0)
+    ids = pd.read_csv(PRODUCTS)["sku"].to_numpy()
+    noise = pd.DataFrame(rng.choice(ids, (120, 2))).assign(answer=rng.choice([1, 0], 120))
+    noise.to_csv(tmp_path / "noise.csv", index=False)
+    noise.assign(answer=1).to_csv(tmp_path / "same.csv", index=False)
+    told = ["--id", "sku", "-o", tmp_path / "m.mf", "--pairs"]
+    assert "hardly better than guessing" in fit(PRODUCTS, *told, tmp_path / "noise.csv").stdout
+    assert "same alone teaches nothing" in fit(PRODUCTS, *told, tmp_path / "same.csv").stdout
+
+
+def test_options_choose_columns(tmp_path):
+    said = fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / "m.mf", "--folds", 0,
+               "--drop", "listed", "--category", "in_stock").stdout  # fmt: skip
+    assert "not used: listed (as asked for)" in said
+    assert "in_stock (2 levels)" in said
+
+
+def test_unreadable_values_are_counted_through_all_pieces(shop, tmp_path, monkeypatch):
+    frame = pd.read_csv(NEW, dtype=str)
+    frame["price"] = ["what"] * 25 + ["1"] * 15
+    frame.to_csv(tmp_path / "q.csv", index=False)
+    monkeypatch.setattr(
+        files.read_chunks, "__kwdefaults__", {"sep": None, "text": True, "rows": 10}
+    )
+    said = good("neighbors", shop, tmp_path / "q.csv").stderr
+    assert said.strip() == (
+        "metricforest: note: column 'price': 25 values are no number, such as 'what', "
+        "and count as missing"
+    )
+
+
+def test_explanations_are_those_of_the_metric(shop):
+    metric = metricforest.load(shop)
+    assert good("explain", shop, "S0001", "S0002").stdout.rstrip("\n") == (
+        metric.explain_pair("S0001", "S0002").summary()
+    )
+    answer = json.loads(good("explain", shop, "S0001", "S0002", "--json").stdout)
+    assert answer["a"] == "S0001"
+    assert answer["distance"] == pytest.approx(
+        json.loads(good("distance", shop, "S0001", "S0002", "--json").stdout)["distance"]
+    )
+    good("explain", shop, "N01", "N02", "--table", NEW)
+
+
+def test_maps_are_those_of_plots(shop, tmp_path, monkeypatch):
+    from metricforest import plots
+
+    seen, plot_map = [], plots.plot_map
+
+    def watched(metric, labels=None, **more):
+        seen.append((len(metric._rows), labels))
+        return plot_map(metric, labels, **more)
+
+    monkeypatch.setattr(plots, "plot_map", watched)
+    clusters = tmp_path / "clusters.csv"
+    good("cluster", shop, "-n", 3, "-o", clusters)
+    for suffix, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
+        good("map", shop, "--labels", clusters, "-o", tmp_path / f"map.{suffix}")
+        assert (tmp_path / f"map.{suffix}").read_bytes().startswith(start)
+    for n, labels in seen:
+        assert n == len(labels) == 586
+        assert set(labels) == {0, 1, 2}
+
+
+def test_the_experiments_add_their_commands():
+    assert "Run the experiments of the paper" in good("--help").stdout
+    for command in ("reproduce", "report"):
+        assert "Example" in good(command, "--help").stdout
+
+
+def test_demo_runs_the_demo(monkeypatch):
+    monkeypatch.setattr("metricforest.demo.main", lambda: print("learned"))
+    assert good("demo").stdout == "learned\n"
+
+
+@pytest.mark.parametrize("command", list(main.commands))
+def test_every_command_shows_an_example(command):
+    said = good(command, "--help").stdout
+    assert f"metricforest {command}" in said.split("Examples:")[1]
+
+
+def test_help_takes_no_time_and_needs_nothing():
+    code = (
+        "import sys; from metricforest.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'pandas', 'sklearn', 'numba') if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+# --------------------------------------------------------------------------------------- bad input
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+BAD = {
+    "no such table": ("fit nope.csv --pairs {judged} -o m.mf", "nope.csv: no such file"),
+    "no such pairs": ("fit {table} --id sku --pairs nope.csv -o m.mf", "nope.csv: no such file"),
+    "a folder": ("fit . --pairs {judged} -o m.mf", "not .* a folder|a folder, not a file"),
+    "wrong separator": (
+        "fit semicolons.csv --id sku --pairs {judged} -o m.mf",
+        r"semicolons.csv: no column 'sku'|semicolons.csv: cut at ',' .* separated by ';'",
+    ),
+    "separator of two": ("fit {table} --sep ab --pairs {judged} -o m.mf", "must be one character"),
+    "no such id": (
+        "fit {table} --id nope --pairs {judged} -o m.mf",
+        "products.csv: no column 'nope'; it has sku, type",
+    ),
+    "no such labels": (
+        "fit {table} --labels nope -o m.mf",
+        "products.csv: no column 'nope'; it has sku, type",
+    ),
+    "no such category": (
+        "fit {table} --labels type --category nope -o m.mf",
+        "products.csv: no column 'nope'",
+    ),
+    "empty table": ("fit empty.csv --pairs {judged} -o m.mf", "empty.csv: it is empty"),
+    "header only": (
+        "fit header.csv --pairs {judged} -o m.mf",
+        "header.csv: it has a header and no",
+    ),
+    "empty pairs": (
+        "fit {table} --id sku --pairs header.csv -o m.mf",
+        "header.csv: it has a header",
+    ),
+    "two columns of pairs": (
+        "fit {table} --id sku --pairs two.csv -o m.mf",
+        "two.csv: judged pairs need three columns, two ids and an answer, but it has 'a', 'b'",
+    ),
+    "which answer": ("fit {table} --id sku --pairs five.csv -o m.mf", "five.csv: which of its 5"),
+    "strange answer": (
+        "fit {table} --id sku --pairs strange.csv -o m.mf",
+        "the answer of pair 1 is 'perhaps'; answers are same or different",
+    ),
+    "ids that do not match": (
+        "fit {table} --id remark --pairs {judged} -o m.mf",
+        "judged.csv: no pair names two ids in column 'remark' .* column 'sku' holds them: pass --id",
+    ),
+    "ids that are not there": (
+        "fit {table} --id sku --pairs foreign.csv -o m.mf",
+        "foreign.csv: no pair names two ids",
+    ),
+    "no id": ("fit {table} --pairs {judged} -o m.mf", "row numbers of .*pass --id sku"),
+    "ids twice": (
+        "fit {table} --id type --pairs types.csv -o m.mf",
+        "ids must differ, but 'chair'",
+    ),
+    "nothing told": (
+        "fit {table} -o m.mf",
+        "nothing to learn from: give --pairs, --labels or both",
+    ),
+    "unknown option": ("fit {table} --frob", "No such option '?--frob"),
+    "unknown command": ("frob", "No such command 'frob'"),
+    "not a number": (
+        "fit {table} --trees many -o m.mf",
+        "'--trees': 'many' is not a valid integer",
+    ),
+    "one fold": ("fit {table} --labels type --folds 1 -o m.mf", "--folds must be 0 or at least 2"),
+    "no jobs": ("fit {table} --labels type --jobs 0 -o m.mf", "--jobs must not be 0"),
+    "not UTF-8": ("fit latin.csv --labels a -o m.mf", "latin.csv: it is not UTF-8 text"),
+    "ragged": (
+        "fit ragged.csv --labels a -o m.mf",
+        "ragged.csv: Expected 2 fields in line 3, saw 4",
+    ),
+    "too many values": (
+        "fit wide.csv --labels a -o m.mf",
+        "its rows have more values than its head",
+    ),
+    "another kind": ("fit {table}.xlsx --labels a -o m.mf", "a table is a .csv, .tsv, .parquet"),
+    "no parquet": ("fit fake.parquet --labels a -o m.mf", "fake.parquet: "),
+    "no array": ("fit fake.npy --labels a -o m.mf", "fake.npy: cannot be read as npy"),
+    "a flat array": ("fit flat.npy --labels x0 -o m.mf", r"flat.npy: .* this has shape \(3,\)"),
+    "many arrays": ("fit many.npz --labels x0 -o m.mf", "many.npz: .* it has a, b"),
+    "no folder": ("fit {table} --labels type -o nowhere/m.mf", "nowhere/m.mf: there is no folder"),
+    "output is a folder": ("fit {table} --labels type -o folder", "folder: it is a folder"),
+    "no model": ("neighbors nope.mf {table}", "nope.mf: no such file"),
+    "not a model": ("neighbors {table} {table}", "cannot load .*products.csv: not a metricforest"),
+    "another version": ("info newer.mf", "newer.mf: its format has version 9, .* reads version 1"),
+    "a damaged model": ("neighbors cut.mf {table}", "cannot load cut.mf: truncated"),
+    "no table": (
+        "neighbors plain.mf {table}",
+        "plain.mf: it holds a HierarchyForest without a table",
+    ),
+    "map of no table": ("map plain.mf -o m.png", "plain.mf: it holds a HierarchyForest without"),
+    "a column lacking": ("neighbors {model} two.csv", "two.csv: the table has no column 'type'"),
+    "queries lacking": ("neighbors {model} nope.csv", "nope.csv: no such file"),
+    "too many neighbours": (
+        "neighbors {model} -k 99999",
+        "n_neighbors must be at least 1 and at m",
+    ),
+    "strange format": ("neighbors {model} -o out.xyz", "out.xyz: results are written as .csv"),
+    "precision beyond 1": ("match {model} --precision 2", "2.0 is not in the range 0<=x<=1"),
+    "both cuts": ("match {model} --precision 1 --threshold 1", "exclude each other"),
+    "no threshold": ("match untold.mf", "untold.mf: .*judge more pairs, or name a threshold"),
+    "too many clusters": ("cluster {model} -n 9999", "586 rows are too few for 9999 clusters"),
+    "no such row": ("distance {model} S0001 S9999", "no row is called 'S9999'; there are 586 rows"),
+    "no such row there": (
+        "distance {model} N01 N99 --table {new}",
+        "new.csv: no row is called 'N99'",
+    ),
+    "a strange picture": ("map {model} -o map.gif", "a picture is a .png, .svg or .pdf file"),
+    "labels of others": ("map {model} --labels two.csv -o map.png", "two.csv: none of its ids"),
+}
+
+
+@pytest.fixture(scope="module")
+def bad_folder(tmp_path_factory, model):
+    folder = tmp_path_factory.mktemp("bad")
+    frame = pd.read_csv(PRODUCTS, dtype=str)
+    frame.to_csv(folder / "semicolons.csv", sep=";", index=False)
+    for name, text in {
+        "empty.csv": "",
+        "header.csv": "a,b,c\n",
+        "two.csv": "a,b\n1,2\n",
+        "five.csv": "a,b,c,d,e\n1,2,3,4,5\n",
+        "strange.csv": "a,b,c\nS0001,S0002,perhaps\n",
+        "foreign.csv": "a,b,c\nQ1,Q2,same\n",
+        "types.csv": "a,b,c\nlamp,sofa,same\n",
+        "ragged.csv": "a,b\n1,2\n1,2,3,4\n",
+        "wide.csv": "a,b\n1,2,3\n1,2,3\n",
+        "fake.parquet": "not parquet",
+        "fake.npy": "not an array",
+    }.items():
+        write(folder / name, text)
+    (folder / "latin.csv").write_bytes("a,b\nköln,1\n".encode("latin-1"))
+    (folder / "folder").mkdir()
+    np.save(folder / "flat.npy", np.arange(3))
+    np.savez(folder / "many.npz", a=np.eye(2), b=np.eye(2))
+    raw = model[0].read_bytes()
+    (folder / "newer.mf").write_bytes(raw[:8] + (9).to_bytes(4, "little") + raw[12:])
+    (folder / "cut.mf").write_bytes(raw[: len(raw) // 2])
+    HierarchyForest(2).fit(np.random.default_rng(0).normal(size=(9, 2))).save(folder / "plain.mf")
+    few = "left,right,answer\nS0001,S0002,same\nS0001,S0003,different\n"
+    write(folder / "few.csv", few)
+    fit(PRODUCTS, "--id", "sku", "--pairs", folder / "few.csv", "-o", folder / "untold.mf")
+    return folder
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_bad_input_is_one_line_and_exit_code_2(case, bad_folder, shop, monkeypatch):
+    command, message = BAD[case]
+    monkeypatch.chdir(bad_folder)
+    before = sorted(os.listdir("."))
+    command = command.format(table=PRODUCTS, judged=JUDGED, new=NEW, model=shop)
+    result = run(*shlex.split(command))
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    lines = [line for line in result.stderr.splitlines() if "note:" not in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("metricforest: error: ")
+    assert re.search(message, lines[0])
+    assert sorted(os.listdir(".")) == before
+
+
+def test_debug_shows_where(tmp_path):
+    result = run("info", tmp_path / "nope.mf", "--debug")
+    assert isinstance(result.exception, ValueError)
+    assert run("--debug", "info", tmp_path / "nope.mf").exit_code == 1
+
+
+def test_a_folder_that_takes_no_files(shop, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    result = run("neighbors", shop, "-k", 1, "-o", tmp_path / "out.csv")
+    assert result.exit_code == 2
+    assert f"out.csv: no permission to write into {tmp_path}" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["fit", "neighbors"])
+def test_a_full_disk_leaves_what_was_there(command, shop, tmp_path, monkeypatch):
+    output = write(tmp_path / "out.csv", "as it was")
+    arguments = ["neighbors", shop, PRODUCTS, "-k", 1]
+    if command == "fit":
+        arguments = ["fit", PRODUCTS, "--labels", "type", "--trees", 2, "--folds", 0]
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = run(*arguments, "-o", output)
+    assert result.exit_code == 2
+    assert "out.csv: No space left on device; what was there before is unchanged" in result.stderr
+    assert os.listdir(tmp_path) == ["out.csv"]
+    assert output.read_text() == "as it was"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_device(shop):
+    result = run("neighbors", shop, "-k", 1, "-o", "/dev/full")
+    assert result.exit_code == 2
+    assert "cannot write to /dev/full: No space left on device" in result.stderr
+
+
+def test_an_unforeseen_error_is_one_line_too(shop, monkeypatch):
+    def broken(*arguments):
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(metricforest.TableMetric, "neighbors", broken)
+    result = run("neighbors", shop)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "metricforest: error: ZeroDivisionError: oh (a bug? --debug shows where)\n",
+    )
+
+
+def test_without_pandas_one_line_says_how_to_get_it(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    result = run("fit", PRODUCTS, "--labels", "type", "-o", tmp_path / "m.mf")
+    assert result.exit_code == 2
+    assert 'pip install "metricforest[cli]"' in result.stderr
+
+
+def test_the_real_script_and_an_interrupt(tmp_path):
+    script = [sys.executable, "-m", "metricforest.cli"]
+    output = tmp_path / "m.mf"
+    told = ["--id", "sku", "--pairs", str(JUDGED), "-o", str(output)]
+    process = subprocess.Popen(
+        [*script, "fit", str(PRODUCTS), *told, "--trees", "100000", "--folds", "0"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout.readline()  # it has read everything and begins to learn
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.strip() == b"metricforest: interrupted; nothing was written"
+    assert os.listdir(tmp_path) == []
+    result = subprocess.run([*script, "info", "nope.mf"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "metricforest: error: nope.mf: no such file or directory\n"
+
+
+# --------------------------------------------------------------------------------------- the page
+
+
+def test_the_commands_of_the_page_run_and_say_so(tmp_path, monkeypatch):
+    """Every `$ metricforest` line of docs/command_line.md, in order."""
+    text = (ROOT / "docs" / "command_line.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    for path in SHOP.glob("*.csv"):
+        write(tmp_path / path.name, path.read_text())
+    n_run = 0
+    for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            line, _, shown = part.partition("\n")
+            if not line.startswith("metricforest "):
+                continue
+            arguments = shlex.split(line.split(" | ")[0])[1:]
+            result = run(*arguments)
+            n_run += 1
+            wanted = 2 if "error:" in shown else 0
+            assert result.exit_code == wanted, (line, result.output)
+            said = without_figures(result.stdout + result.stderr)
+            for words in shown.strip().splitlines():
+                assert all(piece in said for piece in without_figures(words).split("...")), words
+    assert n_run >= 7
+
+
+def without_figures(text: str) -> str:
+    return re.sub(r"\d+(\.\d+)?(e-\d+)?|True|False", "0", text)
+
+
+def test_not_self_goes_by_rows(shop, tmp_path):
+    """Two queries of one id keep their own neighbours; queries without ids are refused."""
+    frame = pd.read_csv(NEW, dtype=str)[:2]
+    frame["sku"] = "twice"
+    frame.to_csv(tmp_path / "twice.csv", index=False)
+    found = pd.read_csv(
+        io.StringIO(good("neighbors", shop, tmp_path / "twice.csv", "-k", 2, "--not-self").stdout)
+    )
+    assert found["rank"].tolist() == [1, 2, 1, 2]
+    frame.drop(columns="sku").to_csv(tmp_path / "without.csv", index=False)
+    result = run("neighbors", shop, tmp_path / "without.csv", "--not-self")
+    assert result.exit_code == 2
+    assert "there is no column 'sku'" in result.stderr
+
+
+def test_a_pairs_file_without_header(tmp_path):
+    rng = np.random.default_rng(0)
+    write(
+        tmp_path / "t.csv",
+        "x,z\n" + "".join(f"{a:.3f},{b:.3f}\n" for a, b in rng.normal(size=(40, 2))),
+    )
+    lines = [
+        "0,1,1",
+        *[f"{a},{b},{int((a + b) % 2 == 0)}" for a in range(2, 20) for b in range(20, 30)],
+    ]
+    write(tmp_path / "p.csv", "\n".join(lines) + "\n")
+    said = good(
+        "fit",
+        tmp_path / "t.csv",
+        "--pairs",
+        tmp_path / "p.csv",
+        "-o",
+        tmp_path / "m.mf",
+        "--trees",
+        5,
+    )
+    assert "p.csv: 181 judgements" in said.stdout
+
+
+def test_the_file_does_not_depend_on_the_cores(tmp_path):
+    for jobs in (1, 2):
+        good(
+            "fit",
+            PRODUCTS,
+            "--id",
+            "sku",
+            "--pairs",
+            JUDGED,
+            "-o",
+            tmp_path / f"{jobs}.mf",
+            "--trees",
+            5,
+            "--jobs",
+            jobs,
+        )
+    assert (tmp_path / "1.mf").read_bytes() == (tmp_path / "2.mf").read_bytes()
+
+
+def test_a_broken_archive_is_named(shop, tmp_path):
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
+    result = run("neighbors", shop, tmp_path / "bad.npz")
+    assert result.exit_code == 2
+    assert "bad.npz: cannot be read as npz" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("in_table", "in_pairs"), [("{}.0", "{}.0"), ("{}", "{}.0"), ("{}.0", " {}")]
+)
+def test_an_id_reads_alike_wherever_it_stands(tmp_path, in_table, in_pairs):
+    """pandas writes whole numbers with gaps as 7.0; such an id is still 7."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{in_table.format(i)},{a:.3f},{b:.3f}" for i, (a, b) in enumerate(rng.normal(size=(40, 2)))
+    ]
+    write(tmp_path / "t.csv", "id,x,z\n" + "\n".join(rows) + "\n")
+    ends = [(a, b) for a in range(2, 20) for b in range(20, 30)]
+    lines = [f"{in_pairs.format(a)},{in_pairs.format(b)},{(a + b) % 2}" for a, b in ends]
+    write(tmp_path / "p.csv", "left,right,same\n" + "\n".join(lines) + "\n")
+    model = tmp_path / "m.mf"
+    said = good(
+        "fit", tmp_path / "t.csv", "--id", "id", "--pairs", tmp_path / "p.csv", "-o", model,
+        "--trees", 5, "--max-rows", 30,
+    )  # fmt: skip
+    assert "used are 90 same, 90 different" in said.stdout
+    asked = in_pairs.format(3).strip(), in_pairs.format(21).strip()
+    far = [json.loads(good("distance", model, *asked, *more, "--json").stdout)["distance"]
+           for more in ((), ("--table", tmp_path / "t.csv"))]  # fmt: skip
+    assert far[0] == far[1]
+
+
+@pytest.mark.parametrize("where", ["metricforest.tables.files.write_parts", "query.say"])
+def test_a_reader_that_has_gone(shop, tmp_path, where):
+    """`metricforest ... | head` is no bug, whichever stream the reader had."""
+    script = (
+        "import metricforest.tables.files, metricforest.cli.query as query\n"
+        "def gone(*given): raise BrokenPipeError(32, 'Broken pipe')\n"
+        f"{where} = gone\n"
+        "metricforest.cli.main()\n"
+    )
+    command = ["match", str(shop), "-o", str(tmp_path / "matches.csv")]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("asked", [["--help"], ["fit", "--help"], ["--version"]])
+def test_a_reader_that_wants_no_help(asked):
+    read, write = os.pipe()
+    os.close(read)
+    script = "from metricforest.cli import main; main()"
+    with open(write, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-c", script, *asked],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (141, b"")
