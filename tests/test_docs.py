@@ -72,9 +72,9 @@ def table_below(text: str, heading: str) -> dict[str, list[str]]:
 
 def test_figures_from_the_report_are_those_of_the_report():
     report = (ROOT / "results" / "report.md").read_text("utf-8")
-    readme = (ROOT / "README.md").read_text("utf-8")
+    results = (ROOT / "docs" / "results.md").read_text("utf-8")
     there = table_below(report, "**5-NN accuracy, %**")
-    here = table_below(readme, "## The paper, reproduced")
+    here = table_below(results, "## The paper, reproduced")
     names = {"ITML, best gamma": "ITML", "RandomForestDistance": "RFD", "HierarchyForest": "HFD"}
     compared = [name for name in here if names.get(name, name) in there]
     assert len(compared) == 8
@@ -87,7 +87,7 @@ def test_figures_from_the_report_are_those_of_the_report():
         metric, scaling, *cells = [cell.strip() for cell in line.strip("|").split("|")]
         precision[metric, scaling] = [cell.partition(" ")[0] for cell in cells]
     order = ("HFD", "DCA", "GB-LMNN", "ITML", "Euclidean")
-    retrieved = readme[readme.index("Of the 50 images found nearest") :].partition("\n\n")[0]
+    retrieved = results[results.index("Of the 50 images found nearest") :].partition("\n\n")[0]
     assert re.findall(r"\d+\.\d", retrieved) == [
         *[precision[metric, "as they are"][place] for place in (1, 3, 5) for metric in order],
         *[precision[metric, "unit"][1] for metric in ("HFD", "DCA")],

@@ -105,7 +105,7 @@ class PairExplanation:
             if rest > 0.005:
                 lines.append(f"  {'deeper':<8} {rest:4.0%}")
         if self.nearest_pairs:
-            lines.append("nearest judged pairs")
+            lines.append("nearest labelled pairs")
             for near in self.nearest_pairs:
                 lines.append(
                     f"  rows {near.rows[0]} and {near.rows[1]}: judged "
