@@ -304,9 +304,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
             rows is the last, if they are equally far, is left open where a metric searches with
             scikit-learn's index.
         """
-        queries = self._queries(X)
-        k = self._check_n_neighbors(n_neighbors, queries is None)
-        distance, index = self._nearest(queries, k)
+        distance, index = self._nearest(self._queries(X), n_neighbors)
         return (distance, index) if return_distance else index
 
     def radius_neighbors(
@@ -363,17 +361,6 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         """The prepared rows that are searched, by ascending id."""
         return self._rows
 
-    def _check_n_neighbors(self, n_neighbors: int, without_self: bool) -> int:
-        if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, Integral):
-            raise TypeError(f"n_neighbors must be an int, got {n_neighbors!r}")
-        most = self._n_indexed() - without_self
-        if not 1 <= n_neighbors <= most:
-            raise ValueError(
-                f"n_neighbors must be at least 1 and at most {most}, the number of rows to find"
-                f"{' beside the query itself' if without_self else ''}, got {n_neighbors}"
-            )
-        return int(n_neighbors)
-
     def _distance_blocks(self, queries: np.ndarray | None):
         """(first query, distances to all rows) block by block; a row is infinitely far from itself."""
         rows = self._rows if queries is None else queries
@@ -389,6 +376,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
         Queries are prepared. A metric with ways to search takes them as further keywords.
         """
+        k = check_n_neighbors(k, len(self._rows), queries is None)
         n = len(self._rows if queries is None else queries)
         distance, index = np.empty((n, k)), np.empty((n, k), np.int64)
         for low, block in self._distance_blocks(queries):
@@ -445,7 +433,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         """The fitted attributes as values that a file can hold (see storage.py)."""
         return {
             name: value
-            for name, value in vars(self).items()
+            for name, value in dict(vars(self)).items()
             if name in self._private_state or FITTED.fullmatch(name)
         }
 
@@ -566,6 +554,19 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+
+
+def check_n_neighbors(n_neighbors: Any, n_rows: int, without_self: bool) -> int:
+    """Raise unless so many neighbours can be found among the rows."""
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, Integral):
+        raise TypeError(f"n_neighbors must be an int, got {n_neighbors!r}")
+    k, most = int(n_neighbors), n_rows - without_self
+    if not 1 <= k <= most:
+        raise ValueError(
+            f"n_neighbors must be at least 1 and at most {most}, the number of rows to find"
+            f"{' beside the query itself' if without_self else ''}, got {n_neighbors}"
+        )
+    return k
 
 
 def graph(distance: np.ndarray, column: np.ndarray, n_columns: int, mode: str) -> sp.csr_matrix:

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .base import Metric, graph, location_and_scale, unchanged_on_failure
+from .base import Metric, check_n_neighbors, graph, location_and_scale, unchanged_on_failure
 from .checks import (
     check_choice,
     check_flag,
@@ -35,6 +35,7 @@ from .core.forest import Forest, check, join, read_only
 from .inspection import explain, suggest, suspect
 from .search import embedding, neighbors
 from .search import index as ix
+from .search.shared import SharedIndex, check_ids, row_of
 from .storage.format import check_array
 from .supervision import constraints as cn
 from .warn import warn
@@ -43,7 +44,6 @@ logger = logging.getLogger("metricforest")
 
 SOLVERS = ("lbfgs", "newton", "subgradient")
 TOLERANCE = 0.01  # relative optimality gap of a split's last convex problem
-MAX_ID = 2**62
 CROSS_TREES = 100  # of a forest that is grown to ask about judgements it has not seen
 MOST_SUGGESTED = 10_000
 CURVE_PAIRS = 2_000  # judged pairs that tell how likely a pair is judged the same
@@ -370,11 +370,19 @@ class HierarchyForest(TransformerMixin, Metric):
                 ConvergenceWarning,
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        whole: Any = super().__getstate__()
+        state = dict(whole)
+        if "_searched" in state:  # locks stay where they are: a copy has its own
+            state["_index"] = state.pop("_searched").kept()
+        return state
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if hasattr(self, "forest_"):  # a pickle forgets that arrays are read-only
             self.forest_ = read_only(self.forest_)
-            self._index = None if self._index is None else read_only(self._index)
+            index = vars(self).pop("_index")
+            self._searched = SharedIndex(self.forest_, self._rows, index)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
@@ -503,9 +511,9 @@ class HierarchyForest(TransformerMixin, Metric):
         >>> ids.shape, bool((distance[:, 0] == 0).all())
         ((2, 3), True)
         """
-        rows = self._queries(X)
-        k = self._check_n_neighbors(n_neighbors, rows is None)
-        far, ids = self._nearest(rows, k, n_candidates=n_candidates, hard=hard)
+        far, ids = self._nearest(
+            self._queries(X), n_neighbors, n_candidates=n_candidates, hard=hard
+        )
         return (far, ids) if return_distance else ids
 
     def _nearest(
@@ -516,16 +524,27 @@ class HierarchyForest(TransformerMixin, Metric):
         n_candidates: int | None = 10,
         hard: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
+        return self._nearest_in(self._index(), queries, k, n_candidates, hard)
+
+    def _nearest_in(
+        self,
+        index: ix.Index,
+        queries: np.ndarray | None,
+        k: int,
+        n_candidates: int | None,
+        hard: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        k = check_n_neighbors(k, index.n_live, queries is None)
         if n_candidates is not None:
             if isinstance(n_candidates, bool) or not isinstance(n_candidates, Integral):
                 raise TypeError(f"n_candidates must be an int or None, got {n_candidates!r}")
             if n_candidates < 1:
                 raise ValueError(f"n_candidates must be at least 1, got {n_candidates}")
             n_candidates = int(n_candidates)
-        each = self._n_indexed()
+        each = index.n_live
         if n_candidates is not None:
             each = min(each, n_candidates * self.forest_.n_trees)
-        index = self._searchable(self._n_certainties(queries, each, hard))
+        index = self._prepared(index, queries, each, hard)
         return neighbors.nearest(
             self.forest_,
             index,
@@ -569,7 +588,8 @@ class HierarchyForest(TransformerMixin, Metric):
     def _within(
         self, queries: np.ndarray | None, radius: float, *, hard: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        index = self._searchable(self._n_certainties(queries, self._n_indexed(), hard))
+        index = self._index()
+        index = self._prepared(index, queries, index.n_live, hard)
         asked = neighbors.queries_of(self.forest_, index, queries)
         return neighbors.within(self.forest_, index, asked, radius, bool(hard), self._threads())
 
@@ -599,8 +619,9 @@ class HierarchyForest(TransformerMixin, Metric):
             Column j is the row with id ``ids_[j]``. Entries of a row come nearest first.
         """
         check_mode(mode)
-        far, ids = self.kneighbors(X, n_neighbors, n_candidates=n_candidates, hard=hard)
-        columns = self.ids_
+        rows, index = self._queries(X), self._index()
+        far, ids = self._nearest_in(index, rows, n_neighbors, n_candidates, hard)
+        columns = ix.live_ids(index)
         return graph(far, np.searchsorted(columns, ids), len(columns), mode)
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> np.ndarray:
@@ -620,19 +641,12 @@ class HierarchyForest(TransformerMixin, Metric):
         ids : ndarray of shape (n,)
         """
         rows = self._check_rows(X)
-        index = self._searchable(0)
-        chosen = None
-        if ids is not None:
-            chosen = check_ids(ids)
-            if len(chosen) != len(rows):
-                raise ValueError(f"ids must be one per row: {len(chosen)} ids, {len(rows)} rows")
-            if len(chosen) and chosen.max() > MAX_ID:
-                raise ValueError(f"ids must not exceed {MAX_ID}, got {chosen.max()}")
-            taken = ix.find(index, chosen) >= 0
-            if taken.any():
-                raise ValueError(f"id {chosen[taken][0]} is in use ({taken.sum()} such ids in all)")
-        self._index, given = ix.add(self.forest_, index, rows, chosen, self._threads())
-        return given
+        chosen = None if ids is None else check_ids(ids)
+        if chosen is not None and len(chosen) != len(rows):
+            raise ValueError(f"ids must be one per row: {len(chosen)} ids, {len(rows)} rows")
+        return self._searched.add(
+            rows, chosen, float(self.alpha), bool(self.keep_certainties), self._threads()
+        )
 
     def remove(self, ids: ArrayLike) -> None:
         """Have rows searched no more.
@@ -643,63 +657,54 @@ class HierarchyForest(TransformerMixin, Metric):
             All of them in the index, each once; otherwise nothing is removed.
         """
         check_is_fitted(self)
-        chosen = check_ids(ids)
-        index = self._searchable(0)
-        unknown = ix.find(index, chosen) < 0
-        if unknown.any():
-            raise ValueError(
-                f"id {chosen[unknown][0]} is not in the index: it was never added, or it was removed "
-                f"before ({unknown.sum()} such ids in all)"
-            )
-        self._index = ix.remove(self.forest_, index, chosen, self._threads())
+        self._searched.remove(
+            check_ids(ids), float(self.alpha), bool(self.keep_certainties), self._threads()
+        )
 
     @property
     def ids_(self) -> np.ndarray:
         check_is_fitted(self)
-        return np.arange(len(self._rows)) if self._index is None else ix.live_ids(self._index)
+        index = self._searched.kept()
+        return np.arange(len(self._rows)) if index is None else ix.live_ids(index)
 
     @property
     def n_since_fit_(self) -> int:
         check_is_fitted(self)
-        return 0 if self._index is None else int(self._index.n_changes[0])
+        index = self._searched.kept()
+        return 0 if index is None else int(index.n_changes[0])
 
     def _n_indexed(self) -> int:
-        return len(self._rows) if self._index is None else self._index.n_live
+        index = self._searched.kept()
+        return len(self._rows) if index is None else index.n_live
 
     def _searched_rows(self) -> np.ndarray:
-        if self._index is None:
-            return self._rows
-        return neighbors.queries_of(self.forest_, self._index, None).rows
-
-    def _n_certainties(self, queries: np.ndarray | None, each: int, hard: bool) -> int:
-        """Rows whose certainties a search needs that measures `each` for every query."""
-        return 0 if hard else each * (self._n_indexed() if queries is None else len(queries))
-
-    def _searchable(self, n_measured: float = np.inf) -> ix.Index:
-        """The index, made or brought up to date with `alpha` where necessary.
-
-        Certainties cost as much as measuring every row once. They are kept from the search on that brings
-        the rows measured, `n_measured` of them now, to as many as there are: a few queries of a large
-        index, or of one just loaded, do not wait for them.
-        """
-        alpha, threads = float(self.alpha), self._threads()
-        index = self._index
+        index = self._searched.kept()
         if index is None:
-            index = ix.build(self.forest_, self._rows, alpha, False, threads)
-        self._n_measured += n_measured
-        kept = len(index.certain) > 0 and index.alpha[0] == alpha
-        keep = bool(self.keep_certainties) and (kept or self._n_measured >= self._n_indexed())
-        self._index = ix.refresh(self.forest_, index, alpha, keep, threads)
-        return self._index
+            return self._rows
+        return neighbors.queries_of(self.forest_, index, None).rows
+
+    def _index(self) -> ix.Index:
+        """The index as it is now: what a call works on from its beginning to its end."""
+        return self._searched.now(float(self.alpha), self._threads())
+
+    def _prepared(
+        self, index: ix.Index, queries: np.ndarray | None, each: int, hard: bool
+    ) -> ix.Index:
+        """The same rows, for a search that measures `each` of them for every query."""
+        n_queries = index.n_live if queries is None else len(queries)
+        n_measured = 0 if hard else each * n_queries
+        return self._searched.prepared(
+            index, float(self.alpha), n_measured, bool(self.keep_certainties), self._threads()
+        )
 
     def _keep(self, rows: np.ndarray) -> None:
         super()._keep(rows)
-        self._index: ix.Index | None = None
-        self._n_measured = 0.0  # by searches since
+        self._searched = SharedIndex(self.forest_, rows)
 
     def _over(self, rows: np.ndarray) -> Self:
         other = super()._over(rows)
-        other._index = ix.over(self.forest_, rows, float(self.alpha), False, self._threads())
+        index = ix.over(self.forest_, rows, float(self.alpha), False, self._threads())
+        other._searched = SharedIndex(self.forest_, rows, index)
         return other
 
     def _threads(self) -> int:
@@ -991,19 +996,13 @@ class HierarchyForest(TransformerMixin, Metric):
         """The prepared row with this id, or of these values."""
         check_is_fitted(self)
         if isinstance(row, Integral) and not isinstance(row, bool):
-            if self._index is None:
-                slot = int(row) if 0 <= int(row) < len(self._rows) else -1
-                rows = self._rows
-            else:
-                slot = int(ix.find(self._index, np.array([row], np.int64))[0])
-                rows = (self._index.rows, self._index.new_rows)[slot >= len(self._index.ids)]
-                slot -= len(self._index.ids) if slot >= len(self._index.ids) else 0
-            if slot < 0:
+            found = row_of(self._index(), int(row))
+            if found is None:
                 raise ValueError(
-                    f"{name} = {row} is no id of the {self._n_indexed()} rows that are searched "
+                    f"{name} = {row} is not an id of the {self._n_indexed()} rows that are searched "
                     "(see ids_); give the row itself"
                 )
-            return rows[slot]
+            return found
         values = row if hasattr(row, "columns") else np.asarray(row)
         if values.ndim == 1:
             values = values[None]
@@ -1020,7 +1019,8 @@ class HierarchyForest(TransformerMixin, Metric):
     # --------------------------------------------------------------------------------------- files
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "_index": self._index and ix.pack(self._index)}
+        index = self._searched.kept()
+        return {**super()._state(), "_index": None if index is None else ix.pack(index)}
 
     def _restore(self, state: dict[str, Any]) -> None:
         packed = state.pop("_index", None)
@@ -1043,11 +1043,12 @@ class HierarchyForest(TransformerMixin, Metric):
         if type(self._entropy) is not int or not 0 <= self._entropy < 1 << 31:
             raise ValueError(f"_entropy is {self._entropy!r}")
         self._rows.flags.writeable = False
-        self._index, self._n_measured = None, 0.0
+        index = None
         if packed is not None:
             if not isinstance(packed, dict):
                 raise ValueError(f"the index is a {type(packed).__name__}")
-            self._index = ix.unpack(self.forest_, self._rows, packed, self._threads())
+            index = ix.unpack(self.forest_, self._rows, packed, self._threads())
+        self._searched = SharedIndex(self.forest_, self._rows, index)
 
 
 def check_count(name: str, value: Any, low: int) -> int:
@@ -1057,22 +1058,6 @@ def check_count(name: str, value: Any, low: int) -> int:
     if value < low:
         raise ValueError(f"{name} must be at least {low}, got {value}")
     return int(value)
-
-
-def check_ids(ids: ArrayLike) -> np.ndarray:
-    """Ids as int64, each once."""
-    given = np.asarray(ids)
-    if given.ndim != 1:
-        raise ValueError(f"ids must be a flat list, got shape {given.shape}")
-    if given.size and (given.dtype.kind not in "iu"):
-        raise TypeError(f"ids must be integers, got {given.dtype}")
-    chosen = given.astype(np.int64)
-    if given.size and (given != chosen).any():
-        raise ValueError(f"ids must not exceed {MAX_ID}, got {given.max()}")
-    unique, count = np.unique(chosen, return_counts=True)
-    if (count > 1).any():
-        raise ValueError(f"id {unique[count > 1][0]} is given {count.max()} times")
-    return chosen
 
 
 def prepare(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -23,6 +23,16 @@ def fresh(forest, **params):
     return copy(pickle.loads(pickle.dumps(forest))).set_params(**params)
 
 
+def searchable(metric):
+    """The index with certainties, if the metric keeps them."""
+    index = metric._index()
+    return metric._prepared(index, None, np.inf, False)
+
+
+def merge(metric, n_threads):
+    metric._searched._index = ix.merge(metric.forest_, metric._index(), n_threads)
+
+
 def by_sorting(D, ids, k):
     """(distances, ids) of the k nearest per row of D, ties by id."""
     order = np.array([np.lexsort((ids, row))[:k] for row in D])
@@ -114,7 +124,7 @@ def test_one_distance_of_wide_rows():
 
 def test_sums_of_the_scan_are_as_near_as_promised(learned):
     metric, X, Q = learned
-    forest, index = metric.forest_, metric._searchable()
+    forest, index = metric.forest_, searchable(metric)
     queries = neighbors.queries_of(forest, index, metric._prepare(Q))
     paths = neighbors.paths_of(forest, index, queries.rows, queries.turn, queries.own)
     sums = neighbors.scan(forest, index, paths, False)
@@ -170,7 +180,7 @@ def test_approximate_search_with_every_point_a_candidate_is_exact(learned, hard,
 
 def candidates(metric, asked, quota, seed=0, k=1):
     """Candidates of every query, as sets."""
-    forest, index = metric.forest_, metric._searchable()
+    forest, index = metric.forest_, searchable(metric)
     rows = None if asked is None else metric._prepare(asked)
     queries = neighbors.queries_of(forest, index, rows)
     own = queries.own[queries.turn]
@@ -319,7 +329,7 @@ def test_graph_columns_follow_ids():
     X = np.random.default_rng(0).normal(size=(30, 3))
     metric = HierarchyForest(4, random_state=0).fit(X)
     metric.remove([0, 3])
-    metric.add(X[:2] + 0.01, ids=[500, -7])
+    metric.add(X[:2] + 0.01, ids=[500, 3])
     graph = metric.kneighbors_graph(X, 4, mode="distance", n_candidates=None)
     assert graph.shape == (30, 30)
     ids = metric.kneighbors(X, 4, n_candidates=None, return_distance=False)
@@ -441,7 +451,7 @@ def test_ten_thousand_points_come_and_go(keep_certainties, tmp_path):
         if turns % 20 == 0:
             model.check(rng.normal(size=(3, 5)), 6)
         if turns % 100 == 0:
-            check_index(metric.forest_, metric._index)
+            check_index(metric.forest_, metric._searched.kept())
             if turns % 200 == 0:
                 metric = pickle.loads(pickle.dumps(metric))
             else:
@@ -466,9 +476,9 @@ def test_any_order_of_changes(steps, merge_often):
         elif what == "r":
             model.remove(list(model.rows)[: min(count, len(model.rows))])
         elif merge_often:
-            metric._index = ix.merge(metric.forest_, metric._searchable(), 1)
+            merge(metric, 1)
         model.check(X[:3], 4)
-    check_index(metric.forest_, metric._searchable())
+    check_index(metric.forest_, searchable(metric))
 
 
 def test_everything_may_go_and_come_back(small_forest, small):
@@ -485,7 +495,7 @@ def test_everything_may_go_and_come_back(small_forest, small):
     model.add(X)
     assert metric.ids_[0] == len(X)
     model.check(X[:5], 7)
-    metric._index = ix.merge(metric.forest_, metric._index, 2)
+    merge(metric, 2)
     model.check(X[:5], 7)
 
 
@@ -506,7 +516,7 @@ def test_ids_are_never_given_twice(small_forest, small):
     first = metric.add(X[:2])
     metric.remove(first)
     assert metric.add(X[:1]).tolist() == [first[-1] + 1]
-    metric.add(X[:2], ids=[1000, -5])
+    metric.add(X[:2], ids=[1000, 500])
     assert metric.add(X[:1]).tolist() == [1001]
     metric.remove([1000])
     assert metric.add(X[3:4], ids=[1000]).tolist() == [1000]  # your own you may use again
@@ -529,14 +539,15 @@ def test_refused_changes_change_nothing(small_forest, small):
         (lambda: metric.add(X[:2], ids=[70, 70]), ValueError, "id 70 is given 2 times"),
         (lambda: metric.add(X[:2], ids=[70]), ValueError, "1 ids, 2 rows"),
         (lambda: metric.add(X[:1], ids=[2**63]), ValueError, "ids must not exceed"),
+        (lambda: metric.add(X[:1], ids=[-5]), ValueError, "ids must be at least 0, got -5"),
         (lambda: metric.add(X[:1], ids=[2**62 + 1]), ValueError, "ids must not exceed"),
         (lambda: metric.add(X[:1, :3]), ValueError, "3 features"),
         (lambda: metric.add(np.full((1, 5), np.nan)), ValueError, "NaN"),
     ):
-        before = metric._index
+        before = metric._searched.kept()
         with pytest.raises(error, match=match):
             change()
-        assert metric._index is before
+        assert metric._searched.kept() is before
     assert metric.n_since_fit_ == 1
     metric.remove([])
     assert metric.n_since_fit_ == 1
@@ -616,12 +627,12 @@ def test_drawn_numbers_are_below_their_bound():
 
 
 def test_bytes_of_an_index_are_as_documented(small_forest, small):
-    index = fresh(small_forest)._searchable()
+    index = searchable(fresh(small_forest))
     forest = small_forest.forest_
     per_level = sum(len(naive.path(forest, t, x)) - 1 for t in range(12) for x in index.rows)
     assert index.certain.nbytes == 4 * per_level
     assert index.order.nbytes + index.place.nbytes == 8 * 12 * len(small[0])
-    lean = fresh(small_forest, keep_certainties=False)._searchable()
+    lean = searchable(fresh(small_forest, keep_certainties=False))
     assert index.nbytes - lean.nbytes == index.certain.nbytes
 
 
@@ -634,23 +645,23 @@ def test_certainties_are_kept_once_they_are_worth_it(small_forest, small, tmp_pa
     metric.save(tmp_path / "m.mf")
     for asked in (metric, metricforest.load(tmp_path / "m.mf")):
         lean = asked.kneighbors(X[:few], 4, n_candidates=1)
-        assert len(asked._index.certain) == 0
+        assert len(asked._searched.kept().certain) == 0
         asked.add(X[:1])
         asked.remove(asked.ids_[-1:])
-        assert len(asked._index.certain) == 0
+        assert len(asked._searched.kept().certain) == 0
         for _ in range(3):
             later = asked.kneighbors(X[:few], 4, n_candidates=1)
             for got, want in zip(later, lean, strict=True):
                 np.testing.assert_array_equal(got, want)
-        while len(asked._index.certain) == 0:
+        while len(asked._searched.kept().certain) == 0:
             later = asked.kneighbors(X[:few], 4, n_candidates=1)
         for got, want in zip(later, lean, strict=True):
             np.testing.assert_array_equal(got, want)
         asked.set_params(alpha=2.0).kneighbors(X[:few], 4, n_candidates=1)
-        assert len(asked._index.certain) > 0  # it has long been worth it
+        assert len(asked._searched.kept().certain) > 0  # it has long been worth it
     at_once = fresh(small_forest)
     at_once.kneighbors(None, 4, hard=True)  # needs none
     at_once.radius_neighbors(X, 0.1, hard=True)
-    assert len(at_once._index.certain) == 0
+    assert len(at_once._searched.kept().certain) == 0
     at_once.kneighbors(None, 4)
-    assert len(at_once._index.certain) > 0
+    assert len(at_once._searched.kept().certain) > 0

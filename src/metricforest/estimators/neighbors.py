@@ -74,7 +74,6 @@ class MetricUser(BaseEstimator):
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances and rows nearest to prepared queries, or to the rows of `fit` themselves."""
-        k = self.metric_._check_n_neighbors(k, queries is None)
         return self.metric_._nearest(queries, k, **(self.search_params or {}))
 
 

@@ -18,7 +18,7 @@ from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
-from ..base import Metric, location_and_scale
+from ..base import Metric, check_n_neighbors, location_and_scale
 from ..checks import check_flag, check_n_jobs
 from ..storage.format import check_array
 
@@ -99,6 +99,7 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardis
         return euclidean_distances(A, B)
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
+        k = check_n_neighbors(k, len(self._rows), queries is None)
         index = self._finder.kneighbors(queries, k, return_distance=False)
         rows = self._rows if queries is None else queries
         distance = np.empty(index.shape)

@@ -32,6 +32,7 @@ from ..core.distance import blocks, in_parallel, project, sigmoid
 from ..core.forest import CHECKED, LEAF, Forest, read_only
 
 TRACE_BLOCK = 256  # points per task
+MAX_ID = 2**62
 
 
 class Index(NamedTuple):
@@ -155,6 +156,8 @@ def unpack(forest: Forest, rows: np.ndarray, packed: dict[str, np.ndarray], thre
         known = np.concatenate([ids[~dead], new_ids])
         demand(np.all(ids[1:] > ids[:-1]), "ids do not ascend")
         demand(len(np.unique(known)) == len(known), "an id occurs twice")
+        demand(0 <= next_id[0] <= MAX_ID + 1, f"the next id, {next_id[0]}, is out of range")
+        demand(0 <= n_changes[0] <= MAX_ID, f"{n_changes[0]} changes")
         demand(np.all(known >= 0) and np.all(known < next_id[0]), "an id is out of range")
         demand(np.isfinite(kept).all() and np.isfinite(new_rows).all(), "a row is not finite")
         inner = np.flatnonzero(forest.left != LEAF)

@@ -456,8 +456,7 @@ class TableMetric(Metric):
             Values of `ids_`.
         """
         queries = self._queries(X)
-        k = self._check_n_neighbors(n_neighbors, queries is None)
-        distance, index = self.metric_._nearest(queries, k, **search)
+        distance, index = self.metric_._nearest(queries, n_neighbors, **search)
         return (distance, self.ids_[index]) if return_distance else self.ids_[index]
 
     def radius_neighbors(
