@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from .base import load
     from .estimators.cluster import MetricSpectralClustering
     from .estimators.model_selection import PairKFold, cross_val_pair_score, pair_auc
     from .estimators.neighbors import MetricKNeighborsClassifier, MetricNeighborsTransformer
     from .hierarchy import HierarchyForest
+    from .storage.registry import load
     from .tables.metric import TableMetric
     from .tables.preparation import TablePreparation
 
@@ -42,7 +42,7 @@ HOME = {
     "TableMetric": "tables.metric",
     "TablePreparation": "tables.preparation",
     "cross_val_pair_score": "estimators.model_selection",
-    "load": "base",
+    "load": "storage.registry",
     "pair_auc": "estimators.model_selection",
 }
 

@@ -9,13 +9,11 @@ than the rows.
 Files: `save` stores the parameters and `_state`, `load` makes the metric anew and hands the state to
 `_restore`, which must prove what compiled code relies on. A metric that keeps private attributes names
 them in `_private_state`; one that keeps something a file cannot hold, or has more to prove, extends
-`_state` and `_restore`. Every metric stands in `METRICS`, the only classes a file can name.
+`_state` and `_restore`. Every metric stands in `storage.registry.METRICS`, the only classes a file can name.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
 import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
@@ -34,22 +32,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .checks import check_mode, check_n_jobs, check_radius
 from .inspection import calibration
-from .storage import format as storage
+from .storage.outputs import PathLike
+from .storage.registry import save
+from .storage.values import check_array as check_stored
 from .supervision.constraints import check_pair_labels, check_pairs
-from .version import __version__
-from .warn import warn
 
-METRICS = {  # class: the module of this package that has it
-    "BoostMetric": "rivals.boostmetric",
-    "DCA": "rivals.dca",
-    "Euclidean": "rivals.euclidean",
-    "GBLMNN": "rivals.gblmnn",
-    "HierarchyForest": "hierarchy",
-    "ITML": "rivals.itml",
-    "LMNN": "rivals.lmnn",
-    "RandomForestDistance": "rivals.rfd",
-    "TableMetric": "tables.metric",
-}
 FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 BLOCK = 1 << 22  # distances measured at once by a search that measures all of them
 
@@ -399,16 +386,26 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
     # -------------------------------------------------------------------------------------- files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike, *, overwrite: bool = False) -> None:
         """Write the fitted metric to a file, to be read by :func:`metricforest.load`.
 
-        The file is written beside `path` and renamed: if that fails, for want of space or leave, or
-        is interrupted, what was at `path` before stays. It holds no pickle, and later versions of
-        the library will read it.
+        The file is written beside `path`, read again, and renamed: whatever goes wrong, what was at
+        `path` before stays. It holds no pickle, and later versions of the library will read it.
 
         Parameters
         ----------
         path : str or path-like
+            A new file, or a model to be replaced. Never a device, a pipe, a folder or a file that is
+            read-only.
+        overwrite : bool, default=False
+            Also replace a file that is not a model.
+
+        Raises
+        ------
+        ValueError
+            If `load` would refuse the file: a parameter was set after `fit` to what it cannot be.
+        OSError
+            If the file cannot be written, or must not be.
 
         Examples
         --------
@@ -423,7 +420,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         True
         """
         check_is_fitted(self)
-        storage.write(path, content_of(self))
+        save(self, path, overwrite)
 
     def _params(self) -> dict[str, Any]:
         """The constructor parameters that a file keeps."""
@@ -449,99 +446,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
             raise ValueError(f"n_features_in_ is {d!r}")
         check_n_jobs(self)
         if "feature_names_in_" in state:
-            storage.check_array(
-                state["feature_names_in_"], "feature_names_in_", object, (d,), False
-            )
-
-
-def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True) -> Any:
-    """Read a metric that :meth:`Metric.save` has written.
-
-    Nothing in a file is run, and reading takes no more memory than twice its size.
-
-    Parameters
-    ----------
-    path : str or path-like
-    mmap : bool, default=True
-        Map the file into memory instead of reading it: processes that load the same file share one
-        copy. The file must not be written to in place meanwhile; saving to it again is safe.
-    verify : bool, default=True
-        Compare the checksums of all arrays. Without it a damaged number may pass unnoticed; sizes,
-        links between nodes and everything else that could lead astray is checked all the same.
-
-    Returns
-    -------
-    metric : Metric
-        Of the class that was saved, fitted.
-
-    Raises
-    ------
-    ValueError
-        If the file is truncated, damaged, of another kind or of a newer version.
-    OSError
-        If there is no file, or it may not be read.
-    """
-    try:
-        content = storage.read(path, mmap=mmap, verify=verify)
-        metric = from_content(content)
-    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        raise ValueError(f"cannot load {os.fspath(path)}: {str(error)[:500]}") from error
-    return metric
-
-
-def content_of(metric: Metric) -> storage.Content:
-    """What a file keeps of a fitted metric."""
-    name = type(metric).__name__
-    if name not in METRICS or metric_class(name) is not type(metric):
-        raise TypeError(
-            f"{type(metric).__module__}.{name} cannot be saved: a file can name the metrics of the "
-            f"library only, {', '.join(METRICS)}"
-        )
-    return storage.Content(name, __version__, params_of(metric), metric._state())
-
-
-def params_of(metric: Metric) -> dict[str, Any]:
-    """The parameters that a file keeps; a generator becomes None, with a warning."""
-    params = metric._params()
-    for key, value in params.items():
-        if isinstance(value, np.random.RandomState):
-            params[key] = None
-            warn(
-                f"{key} is a generator, and a file does not keep its place: the loaded metric "
-                f"will have {key}=None",
-                UserWarning,
-            )
-    return params
-
-
-def from_content(content: storage.Content) -> Any:
-    """The metric of which a file keeps this; ValueError unless there can be such a metric."""
-    metric = unfitted(content)
-    metric._restore(content.state)
-    return metric
-
-
-def unfitted(content: storage.Content) -> Any:
-    """The metric with its parameters only."""
-    if content.class_name not in METRICS:
-        raise ValueError(
-            f"it holds a {content.class_name[:80]!r} written by metricforest "
-            f"{content.library[:40]}; this is {__version__} and knows {', '.join(METRICS)}"
-        )
-    metric = metric_class(content.class_name)()
-    unknown = sorted(set(content.params) - set(metric.get_params(deep=False)))
-    if unknown:
-        raise ValueError(
-            f"it was written by metricforest {content.library[:40]}; this is "
-            f"{__version__}, whose {content.class_name} does not know the parameters "
-            f"{', '.join(unknown)[:200]}"
-        )
-    return metric.set_params(**content.params)
-
-
-def metric_class(name: str) -> Any:
-    """A class of `METRICS`."""
-    return getattr(importlib.import_module(f"{__package__}.{METRICS[name]}"), name)
+            check_stored(state["feature_names_in_"], "feature_names_in_", object, (d,), False)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from .storage.format import replace_file
+from .storage.outputs import replace_file
 
 COMPONENTS = 300  # principal components of the CIFAR images that the paper works with
 CIFAR_TRAIN = 50_000
@@ -350,7 +350,7 @@ def principal_components(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 
 def store(path: Path, arrays: dict[str, np.ndarray]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, iter([npz(arrays)]))
+    replace_file(path, [npz(arrays)])
     return path
 
 

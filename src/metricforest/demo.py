@@ -11,6 +11,7 @@ distance gets the same standardised features.
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from .hierarchy import HierarchyForest
+from .storage.outputs import PICTURE, check_output, replace_file
 from .supervision.constraints import draw_pairs
 
 N_SPLITS = 3  # random cuts into training and held-out rows; the table shows their mean
@@ -34,7 +36,7 @@ HELD_OUT = 0.3
 N_JUDGED = 500  # pairs to learn from
 N_ASKED = 5_000  # held-out pairs to measure AUC on
 K_VOTE, K_RETRIEVE = 5, 10
-PICTURE = Path("demo.png")
+DRAWING = Path("demo.png")
 EUCLIDEAN, FOREST = "Euclidean", "HierarchyForest"
 # Paul Tol's "muted" colours, told apart with any colour vision, and black.
 COLOURS = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933",
@@ -188,12 +190,15 @@ def draw(metric: HierarchyForest, cut: Cut, path: Path) -> None:
         f"{len(cut.X_new)} held-out handwritten digits, mapped by their distances (t-SNE)",
         fontsize=13,
     )
-    figure.savefig(path, dpi=110)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=110)
+    replace_file(path, [picture.getvalue()], foreign=PICTURE)
     plt.close(figure)
 
 
 def main() -> None:
     """Learn, compare, print, draw."""
+    check_output(DRAWING, foreign=PICTURE)
     started = time.perf_counter()
     print(f"metricforest on {cpu_count()} cores: {N_JUDGED} judged pairs, {N_SPLITS} random cuts")
     print(
@@ -213,11 +218,11 @@ def main() -> None:
     )
 
     try:
-        draw(metric, cut, PICTURE)
+        draw(metric, cut, DRAWING)
     except ModuleNotFoundError as error:
         print(f'no picture: {error}. pip install "metricforest[plot]"')
     else:
-        print(f"{PICTURE}: the held-out digits of the first cut under both distances")
+        print(f"{DRAWING}: the held-out digits of the first cut under both distances")
     print(f"{time.perf_counter() - started:.0f} s in all")
 
 

@@ -36,7 +36,7 @@ from .inspection import explain, suggest, suspect
 from .search import embedding, neighbors
 from .search import index as ix
 from .search.shared import SharedIndex, check_ids, row_of
-from .storage.format import check_array
+from .storage.values import check_array
 from .supervision import constraints as cn
 from .warn import warn
 

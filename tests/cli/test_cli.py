@@ -22,6 +22,7 @@ import metricforest
 from metricforest import HierarchyForest
 from metricforest.cli import main
 from metricforest.cli.query import called_so_far
+from metricforest.storage.format import MAGIC
 from metricforest.tables import files
 
 ROOT = Path(__file__).parents[2]
@@ -575,7 +576,9 @@ def test_a_folder_that_takes_no_files(shop, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("command", ["fit", "neighbors"])
 def test_a_full_disk_leaves_what_was_there(command, shop, tmp_path, monkeypatch):
-    output = write(tmp_path / "out.csv", "as it was")
+    output = tmp_path / "out.csv"
+    earlier = MAGIC if command == "fit" else b"query,rank,neighbor,distance,probability\n"
+    output.write_bytes(earlier)
     arguments = ["neighbors", shop, PRODUCTS, "-k", 1]
     if command == "fit":
         arguments = ["fit", PRODUCTS, "--labels", "type", "--trees", 2, "--folds", 0]
@@ -588,7 +591,7 @@ def test_a_full_disk_leaves_what_was_there(command, shop, tmp_path, monkeypatch)
     assert result.exit_code == 2
     assert "out.csv: No space left on device; what was there before is unchanged" in result.stderr
     assert os.listdir(tmp_path) == ["out.csv"]
-    assert output.read_text() == "as it was"
+    assert output.read_bytes() == earlier
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -758,7 +761,7 @@ def test_an_id_reads_alike_wherever_it_stands(tmp_path, in_table, in_pairs):
     assert far[0] == far[1]
 
 
-@pytest.mark.parametrize("where", ["metricforest.tables.files.write_parts", "query.say"])
+@pytest.mark.parametrize("where", ["metricforest.tables.files.write_through", "query.say"])
 def test_a_reader_that_has_gone(shop, tmp_path, where):
     """`metricforest ... | head` is no bug, whichever stream the reader had."""
     script = (

@@ -200,7 +200,7 @@ def test_run_resume_rescore_report(tiny, tmp_path, monkeypatch):
 def test_quick_and_full_results_stay_apart(tiny, tmp_path):
     with open(os.devnull, "w") as quiet:
         line = dict.fromkeys(runner.NEEDED, "x") | {"quick": False}
-        runner.append(tmp_path / "scores.jsonl", json.dumps(line))
+        runner.append_line(tmp_path / "scores.jsonl", json.dumps(line))
         with pytest.raises(ValueError, match="holds the results of a full run; give a quick one"):
             runner.run(tmp_path, ["noise"], quick=True, out=quiet)
 

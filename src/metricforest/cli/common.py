@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -157,6 +157,12 @@ def example(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+force_option = click.option(
+    "--force", is_flag=True, help="Replace a file that is not an earlier result of this command."
+)
+ANYWAY = "name another file, or --force replaces it"
+
+
 def result_options(command: Any) -> Any:
     """Where a table of results goes, and as what."""
     for option in (
@@ -167,6 +173,7 @@ def result_options(command: Any) -> Any:
             type=click.Choice(["csv", "tsv", "parquet", "json"]),
             help="Format of the result. [default: by the suffix of --output, or csv]",
         ),
+        force_option,
         click.option(
             "-o", "--output", metavar="FILE", help="Write there. [default: standard output]"
         ),
@@ -193,16 +200,42 @@ def separator(sep: str | None) -> str | None:
     return sep
 
 
-def write_result(
-    output: str | None, format_: str | None, as_json: bool, frames: Iterable[Any]
-) -> None:
-    from ..tables import files
+class Destination(NamedTuple):
+    """Where rows of a result go, and as what."""
+
+    output: str | None
+    format: str
+
+    def write(self, frames: Iterable[Any]) -> None:
+        from ..tables import files
+
+        files.write_frames(self.output, frames, self.format)
+
+
+def destination(
+    output: str | None,
+    format_: str | None,
+    as_json: bool,
+    force: bool,
+    columns: tuple[str, ...],
+    inputs: tuple[str | None, ...],
+    fill_in: str | None = None,
+) -> Destination:
+    """Where the result goes, or one line of why it cannot: before any work.
+
+    A file that does not begin with these columns, or where the user has filled some in, stays.
+    """
+    from ..storage.outputs import check_output, is_standard
+    from ..tables import earlier, files
 
     chosen = files.format_of(output, "json" if as_json else format_)
-    if chosen == "parquet" and output is None and sys.stdout.isatty():
-        raise click.UsageError("Parquet is no text for a terminal: name a file with -o")
-    files.check_writable(output)
-    files.write_frames(output, frames, chosen)
+    if is_standard(output):
+        if chosen == "parquet" and sys.stdout.isatty():
+            raise click.UsageError("Parquet is no text for a terminal: name a file with -o")
+    else:
+        foreign = None if force else earlier.foreign(columns, chosen, fill_in)
+        check_output(str(output), inputs=inputs, stream=True, foreign=foreign, hint=ANYWAY)
+    return Destination(output, chosen)
 
 
 def print_json(value: Any) -> None:
@@ -227,7 +260,7 @@ def counted(frames: Iterable[Any], what: str, output: str | None) -> Iterator[An
 
 def load_model(path: str, jobs: int | None = None, table: bool = True) -> Any:
     """The model in a file, which must know its table unless `table` is False."""
-    from ..base import load
+    from ..storage.registry import load
     from ..tables.files import check_readable
 
     check_readable(path)

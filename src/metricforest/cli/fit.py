@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .common import (
+    ANYWAY,
     example,
     jobs_option,
     json_option,
@@ -92,6 +93,7 @@ def demo() -> None:
 @sep_option
 @jobs_option
 @json_option
+@click.option("--force", is_flag=True, help="Replace a file that is not a model.")
 def fit(
     table: str,
     pairs: tuple[str, ...],
@@ -110,9 +112,11 @@ def fit(
     sep: str | None,
     jobs: int,
     as_json: bool,
+    force: bool,
 ) -> None:
     """Learn a distance from TABLE (.csv, .tsv, .parquet, .npy, .npz) and judged pairs."""
-    from ..tables import files
+    from ..storage.format import no_model
+    from ..storage.outputs import check_output
     from ..tables.columns import as_table, values_of
     from ..tables.pair_labels import read_answer
 
@@ -122,7 +126,12 @@ def fit(
         raise click.UsageError("--folds must be 0 or at least 2, got 1")
     if jobs == 0:
         raise click.UsageError("--jobs must not be 0")
-    files.check_writable(output)
+    check_output(
+        output,
+        inputs=(table, *pairs),
+        foreign=None if force else no_model,
+        hint=ANYWAY,
+    )
     started = time.perf_counter()
     judged = [read_pairs(path) for path in pairs]
     frame, n_rows = read_rows(table, judged, id_, max_rows, separator(sep), seed)
@@ -172,7 +181,7 @@ def fit(
     of_this_run = {"verbose": 0, "n_jobs": None}  # not of the model: its file shall not differ
     model.metric_.set_params(**of_this_run)
     model.set_params(**{f"metric__{name}": value for name, value in of_this_run.items()})
-    model.save(output)
+    model.save(output, overwrite=force)
     seconds = time.perf_counter() - started
     if as_json:
         print_json({**report(model, n_rows), "model": output, "seconds": round(seconds, 2)})

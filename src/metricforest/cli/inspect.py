@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .common import (
+    ANYWAY,
     example,
     json_option,
     load_model,
@@ -158,15 +159,17 @@ def info(model: str, as_json: bool) -> None:
 @click.argument("model")
 @click.option("-o", "--output", metavar="FILE", required=True, help="A .png, .svg or .pdf file.")
 @click.option("--labels", metavar="FILE", help="Colours: a table with ids first and labels second.")
+@click.option("--force", is_flag=True, help="Replace a file that is not such a picture.")
 @sep_option
-def map_(model: str, output: str, labels: str | None, sep: str | None) -> None:
+def map_(model: str, output: str, labels: str | None, force: bool, sep: str | None) -> None:
     """Draw the rows of the model's table in the plane, near where they are near."""
-    from ..tables import files
+    from ..storage.outputs import PICTURE, check_output, replace_file
 
     suffix = Path(output).suffix.lower().removeprefix(".")
     if suffix not in ("png", "svg", "pdf"):
         raise click.UsageError(f"a picture is a .png, .svg or .pdf file, got {output!r}")
-    files.check_writable(output)
+    foreign = None if force else PICTURE
+    check_output(output, inputs=(model, labels), foreign=foreign, hint=ANYWAY)
     metric: TableMetric = load_model(model)
     given = None if labels is None else labels_by_id(metric, labels, sep)
     try:
@@ -186,7 +189,7 @@ def map_(model: str, output: str, labels: str | None, sep: str | None) -> None:
     picture = io.BytesIO()
     axes.figure.savefig(picture, format=suffix, dpi=150, bbox_inches="tight")
     plt.close(axes.figure)
-    files.write_parts(output, [picture.getvalue()])
+    replace_file(output, [picture.getvalue()], foreign=foreign, hint=ANYWAY)
 
 
 def labels_by_id(metric: TableMetric, path: str, sep: str | None) -> Any:

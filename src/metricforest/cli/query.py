@@ -11,6 +11,7 @@ import click
 
 from .common import (
     counted,
+    destination,
     example,
     jobs_option,
     load_model,
@@ -21,12 +22,17 @@ from .common import (
     say,
     sep_option,
     whole_table,
-    write_result,
 )
 
 if TYPE_CHECKING:
     from ..tables.metric import TableMetric
 
+# the columns by which an earlier result is known
+NEIGHBORS = ("query", "rank", "neighbor", "distance")
+MATCHES = ("a", "b", "distance")
+CLUSTERS = ("id", "cluster")
+QUESTIONS = ("left", "right", "answer")
+SUSPECTS = ("a", "b", "answer", "suspicion", "distance")
 FEW = 30  # held-out pairs below which a precision says little
 
 
@@ -52,6 +58,7 @@ def neighbors(
     output: str | None,
     format_: str | None,
     as_json: bool,
+    force: bool,
     sep: str | None,
     jobs: int,
 ) -> None:
@@ -64,6 +71,7 @@ def neighbors(
 
     from ..tables.files import pandas
 
+    to = destination(output, format_, as_json, force, NEIGHBORS, (model, queries_))
     metric: TableMetric = load_model(model, jobs)
     pd = pandas()
 
@@ -89,7 +97,7 @@ def neighbors(
         found["rank"] = found.groupby(asked_by[other], sort=False).cumcount() + 1
         return found[found["rank"] <= k]
 
-    write_result(output, format_, as_json, counted(nearest(), "neighbours", output))
+    to.write(counted(nearest(), "neighbours", output))
 
 
 @main.command(
@@ -128,6 +136,7 @@ def match(
     output: str | None,
     format_: str | None,
     as_json: bool,
+    force: bool,
     sep: str | None,
     jobs: int,
 ) -> None:
@@ -144,6 +153,7 @@ def match(
 
     if precision is not None and threshold is not None:
         raise click.UsageError("--precision and --threshold exclude each other")
+    to = destination(output, format_, as_json, force, MATCHES, (model, a, b))
     metric: TableMetric = load_model(model, jobs)
     with naming(model):
         cut = metric._cut(threshold, precision)
@@ -175,7 +185,7 @@ def match(
             found = {"a": ids_a[left], "b": ids_b[right], "distance": distance}
             yield pd.DataFrame(metric._with_probability(found))
 
-    write_result(output, format_, as_json, counted(matches(), "matches", output))
+    to.write(counted(matches(), "matches", output))
     if n_full:
         say(f"note: some rows have {max_matches} matches or more; --max-matches looks at more")
     if output is not None or sys.stderr.isatty():
@@ -227,6 +237,7 @@ def cluster(
     output: str | None,
     format_: str | None,
     as_json: bool,
+    force: bool,
     sep: str | None,
     jobs: int,
 ) -> None:
@@ -238,6 +249,7 @@ def cluster(
     from ..tables.files import pandas
     from ..tables.pair_labels import row_ids
 
+    to = destination(output, format_, as_json, force, CLUSTERS, (model, table))
     metric: TableMetric = load_model(model, jobs)
     frame = None if table is None else whole_table(metric, table, sep)
     with naming(table or model):
@@ -251,7 +263,7 @@ def cluster(
             n_clusters = cl.estimate_n_clusters(graph, rng)
             say(f"estimated number of clusters: {n_clusters}; -n asks for another")
         labels = cl.cut(graph, n_clusters, 10, rng)
-    write_result(output, format_, as_json, [pandas().DataFrame({"id": ids, "cluster": labels})])
+    to.write([pandas().DataFrame({"id": ids, "cluster": labels})])
 
 
 @main.command(
@@ -272,6 +284,7 @@ def suggest(
     output: str | None,
     format_: str | None,
     as_json: bool,
+    force: bool,
     jobs: int,
 ) -> None:
     """Pairs of the model's table that are worth judging next.
@@ -281,11 +294,12 @@ def suggest(
     """
     from ..tables.files import pandas
 
+    to = destination(output, format_, as_json, force, QUESTIONS, (model,), fill_in="answer")
     metric: TableMetric = load_model(model, jobs)
     with naming(model):
         asked = metric.suggest_pairs(n, random_state=seed)
     frame = pandas().DataFrame({"left": asked["a"], "right": asked["b"], "answer": ""})
-    write_result(output, format_, as_json, [frame])
+    to.write([frame])
 
 
 @main.command(
@@ -305,12 +319,14 @@ def suspects(
     output: str | None,
     format_: str | None,
     as_json: bool,
+    force: bool,
     jobs: int,
 ) -> None:
     """Judgements that the model disbelieves, the most doubtful first: look at these again."""
     from ..tables.files import pandas
 
+    to = destination(output, format_, as_json, force, SUSPECTS, (model,))
     metric: TableMetric = load_model(model, jobs)
     with naming(model):
         doubted = metric.suspect_pairs(n, cv=cv)
-    write_result(output, format_, as_json, [pandas().DataFrame(doubted)])
+    to.write([pandas().DataFrame(doubted)])

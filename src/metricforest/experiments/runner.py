@@ -34,7 +34,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ..datasets import npz
-from ..storage.format import replace_file
+from ..storage.outputs import append_line, check_output, replace_file
 from ..version import __version__
 from .catalogue import EXPERIMENTS
 from .protocol import Settings, Unit, chosen, load, relevant
@@ -127,8 +127,8 @@ def store(folder: Path, unit: Unit, line: dict[str, Any], raw: dict[str, np.ndar
     """Keep a finished unit: raw answers beside and renamed, then its line in one write."""
     path = raw_path(folder, unit)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, iter([npz(raw)]))
-    append(folder / SCORES, json.dumps(line, ensure_ascii=False))
+    replace_file(path, [npz(raw)])
+    append_line(folder / SCORES, json.dumps(line, ensure_ascii=False))
 
 
 def forget_replaced(folder: Path) -> None:
@@ -137,16 +137,7 @@ def forget_replaced(folder: Path) -> None:
     lines = read_lines(folder)
     if path.is_file() and len(path.read_bytes().splitlines()) > len(lines):
         texts = (json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
-        replace_file(path, iter([b"".join(texts)]))
-
-
-def append(path: Path, text: str) -> None:
-    """One line at the end of a file, on the disk when this returns."""
-    torn = path.is_file() and path.stat().st_size and not path.read_bytes().endswith(b"\n")
-    with path.open("a", encoding="utf-8") as file:
-        file.write(("\n" if torn else "") + text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+        replace_file(path, texts)
 
 
 def machine() -> dict[str, Any]:
@@ -242,6 +233,7 @@ def only_run(folder: Path) -> Iterator[None]:
     """Keeps other runs out of a folder; the lock ends with the process, however that ends."""
     path = folder / "raw" / "running"
     path.parent.mkdir(parents=True, exist_ok=True)
+    check_output(path)
     with path.open("a+", encoding="utf-8") as file:
         if fcntl is not None:
             try:
@@ -324,7 +316,7 @@ def not_there(todo: list[Unit]) -> dict[str, str]:
 def note_machine(folder: Path, quick: bool) -> None:
     known = {**machine(), "quick": quick}
     text = json.dumps(known, indent=1) + "\n"
-    replace_file(folder / "machine.json", iter([text.encode()]))
+    replace_file(folder / "machine.json", [text.encode()])
 
 
 def outcomes(todo: list[Unit], quick: bool, jobs: int) -> Iterator[tuple[Unit, Any]]:

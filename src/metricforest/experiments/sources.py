@@ -23,7 +23,7 @@ NO_MATTER = {  # modules of the package that no result depends on
     *("warn.py", "storage.py", "version.py", "embedding.py", "layout.py", "model_selection.py"),
     *("estimators.py", "plots.py", "demo.py", "tables.py", "columns.py", "preparation.py"),
     *("judgements.py", "files.py", "explain.py", "suggest.py", "suspect.py", "calibration.py"),
-    *("labels.py", "checks.py"),
+    *("labels.py", "checks.py", "outputs.py", "registry.py", "values.py"),
 }
 MOVED = {  # modules that had another name when the first results were made
     "storage/format.py": "storage.py",

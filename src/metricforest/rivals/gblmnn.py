@@ -21,8 +21,8 @@ from sklearn.utils import check_random_state
 
 from ..base import unchanged_on_failure
 from ..checks import check_max_features, check_real, check_whole
-from ..storage.format import check_array
 from ..storage.sklearn_trees import pack, unpack
+from ..storage.values import check_array
 from ..supervision import constraints as cn
 from ..warn import warn
 from .fitting import check_n_components, labelled_classes, refuse, say

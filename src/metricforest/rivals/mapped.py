@@ -20,7 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from ..base import Metric, check_n_neighbors, location_and_scale
 from ..checks import check_flag, check_n_jobs
-from ..storage.format import check_array
+from ..storage.values import check_array
 
 BLOCK = 1 << 22  # numbers in the differences formed at once
 

@@ -17,8 +17,8 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
 from ..checks import check_choice, check_max_features, check_whole
 from ..core.compiled import kernel
-from ..storage.format import check_array
 from ..storage.sklearn_trees import LEAF, pack, unpack
+from ..storage.values import check_array
 from .paired import PairMetric
 
 TREES = ("random-forest", "extra-trees")

@@ -2,7 +2,7 @@
 
 Reading gives pandas frames. A CSV that is learned from is read as text, and columns.py decides what its
 columns hold; one that is asked about is read as the model needs it, piece by piece. Writing goes
-through `storage.replace_file`: results are pieces of bytes, and a file is there whole or not at all.
+through `storage.outputs`: results are pieces of bytes, and a file is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -20,7 +18,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ..storage.format import replace_file
+from ..storage.outputs import unreadable, write_through
 from .columns import as_text
 
 CHUNK = 20_000  # rows read, measured and written at once
@@ -83,9 +81,10 @@ def read_chunks(
 
 def check_readable(path: str) -> None:
     """Raise unless the file is there and may be read; the message has its name."""
+    why = unreadable(path)
+    if why:
+        raise FileError(f"{path}: {why}")
     try:
-        if stat.S_ISDIR(os.stat(path).st_mode):
-            raise FileError(f"{path}: it is a folder, not a file")
         with open(path, "rb"):
             pass
     except OSError as error:
@@ -252,39 +251,9 @@ def write_frames(output: str | None, frames: Iterable[Any], format: str) -> None
     """Write frames with the same columns one after the other, to a file or standard output."""
     parts = {"parquet": parquet_parts, "json": json_parts}.get(format)
     if parts is None:
-        write_parts(output, csv_parts(frames, "\t" if format == "tsv" else ","))
+        write_through(output, csv_parts(frames, "\t" if format == "tsv" else ","))
     else:
-        write_parts(output, parts(frames))
-
-
-def write_parts(output: str | None, parts: Iterable[bytes]) -> None:
-    """Bytes to a file that is there whole or not at all; to a pipe or device as they come."""
-    if output is None or output == "-":
-        for part in parts:
-            sys.stdout.buffer.write(part)
-        sys.stdout.buffer.flush()
-    elif Path(output).exists() and not Path(output).is_file() and not Path(output).is_dir():
-        try:
-            with open(output, "wb") as file:
-                for part in parts:
-                    file.write(part)
-        except OSError as error:
-            raise OSError(error.errno, f"cannot write to {output}: {error.strerror}") from error
-    else:
-        replace_file(output, iter(parts))
-
-
-def check_writable(output: str | None) -> None:
-    """Raise before the work and not after it, where a file could not be put there."""
-    if output is None or output == "-":
-        return
-    folder = Path(os.path.realpath(output)).parent
-    if Path(output).is_dir():
-        raise FileError(f"{output}: it is a folder, not a file")
-    if not folder.is_dir():
-        raise FileError(f"{output}: there is no folder {folder}")
-    if not os.access(folder, os.W_OK):
-        raise FileError(f"{output}: no permission to write into {folder}")
+        write_through(output, parts(frames))
 
 
 def csv_parts(frames: Iterable[Any], sep: str) -> Iterator[bytes]:

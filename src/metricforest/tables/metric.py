@@ -17,20 +17,14 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import (
-    FITTED,
-    Metric,
-    content_of,
-    from_content,
-    params_of,
-    unchanged_on_failure,
-    unfitted,
-)
+from ..base import FITTED, Metric, unchanged_on_failure
 from ..checks import check_radius, check_whole
 from ..estimators.model_selection import PairKFold
 from ..hierarchy import HierarchyForest
 from ..inspection import calibration
-from ..storage.format import Content, check_array
+from ..storage.format import Content
+from ..storage.registry import content_of, from_content, params_of, unfitted
+from ..storage.values import check_array
 from ..supervision import constraints as cn
 from ..version import __version__
 from .columns import DROP, as_table, check_column, id_text

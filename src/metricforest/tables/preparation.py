@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import location_and_scale
 from ..checks import check_real, check_whole
-from ..storage.format import check_array
+from ..storage.values import check_array
 from ..warn import warn
 from .columns import BOOLEAN, CATEGORY, DROP, KINDS, Table, as_table, check_column, kind_of, parse
 

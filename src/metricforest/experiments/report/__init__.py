@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...storage.format import replace_file
+from ...storage.outputs import PICTURE, replace_file, unlike
 from ..catalogue import EXPERIMENTS
 from . import ablations, classification, clustering, neighbours, noise, overview, retrieval
 from .plots import as_svg
 from .results import Results
 from .tables import Figure, Section, html, markdown
 
+HEADING = "The paper, reproduced"
+OURS = {  # what may stand at the place of a file of the report
+    ".html": unlike(b"<title>metricforest: ", what="an earlier report"),
+    ".md": unlike(b"# " + HEADING.encode(), what="an earlier report"),
+    ".svg": PICTURE,
+}
 __all__ = ["Results", "sections", "write"]
 
 SHOWN = {  # by their experiments, in the paper's order; the last is not in the paper
@@ -50,7 +56,7 @@ def write(results: Results, folder: Path) -> list[Path]:
     if not results.lines:
         raise FileNotFoundError(f"{folder} holds no results of `metricforest reproduce`")
     content = sections(results)
-    heading = "The paper, reproduced" + (" (quick run)" if results.quick else "")
+    heading = HEADING + (" (quick run)" if results.quick else "")
     drawings = {
         part.name: as_svg(part.draw())
         for section in content
@@ -64,5 +70,5 @@ def write(results: Results, folder: Path) -> list[Path]:
     }
     for path, text in files.items():
         path.parent.mkdir(exist_ok=True)
-        replace_file(path, iter([text.encode()]))
+        replace_file(path, [text.encode()], foreign=OURS[path.suffix])
     return [folder / "report.html", folder / "report.md"]
