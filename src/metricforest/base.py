@@ -445,6 +445,11 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         if type(d) is not int or d < 1:
             raise ValueError(f"n_features_in_ is {d!r}")
         check_n_jobs(self)
+        threshold: Any = state.get("threshold_", 0.0)
+        if type(threshold) is not float or np.isnan(threshold):
+            raise ValueError(f"threshold_ is {str(threshold)[:80]}")
+        if "calibration_" in state:
+            calibration.check_calibration(state["calibration_"])
         if "feature_names_in_" in state:
             check_stored(state["feature_names_in_"], "feature_names_in_", object, (d,), False)
 

@@ -146,6 +146,27 @@ def fit_logistic(distance: np.ndarray, same: np.ndarray) -> dict[str, float]:
     return {"slope": float(slope), "intercept": float(model.intercept_[0] - slope * centre)}
 
 
+def check_calibration(calibration: Any) -> None:
+    """Raise ValueError unless `calibrate` could have made this."""
+    if type(calibration) is not dict or calibration.get("method") not in ("logistic", "isotonic"):
+        raise ValueError(f"calibration_ is {str(calibration)[:80]}")
+    if calibration["method"] == "logistic":
+        slope, intercept = calibration.get("slope"), calibration.get("intercept")
+        numbers = type(slope) is float and type(intercept) is float
+        if not numbers or not np.isfinite([slope, intercept]).all() or slope > 0.0:
+            raise ValueError(f"calibration_ has the slope {slope!r}, the intercept {intercept!r}")
+        return
+    distance, chance = calibration.get("distance"), calibration.get("probability")
+    arrays = isinstance(distance, np.ndarray) and isinstance(chance, np.ndarray)
+    if not arrays or distance.ndim != 1 or not 0 < distance.size == chance.size or chance.ndim != 1:
+        raise ValueError("calibration_ is not two lists of one length")
+    if distance.dtype.kind != "f" or chance.dtype.kind != "f":
+        raise ValueError(f"calibration_ holds {distance.dtype} and {chance.dtype}")
+    falling = np.isfinite(distance).all() and (np.diff(distance) >= 0).all()
+    if not falling or not (np.diff(chance) <= 0).all() or chance.max() > 1 or chance.min() < 0:
+        raise ValueError("calibration_ does not fall from 1 to 0 with the distance")
+
+
 def probability(calibration: dict[str, Any], distance: np.ndarray) -> np.ndarray:
     """P(same) of pairs so far apart."""
     if calibration["method"] == "isotonic":

@@ -50,6 +50,8 @@ class Standardised(Metric):
         super()._restore(state)
         check_array(self.mean_, "mean_", np.float64, (self.n_features_in_,))
         check_array(self.scale_, "scale_", np.float64, (self.n_features_in_,))
+        if not (self.scale_ > 0.0).all():
+            raise ValueError("scale_ holds a number that is not positive")
 
 
 class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardised):

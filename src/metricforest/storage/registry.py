@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 
 from ..version import __version__
 from ..warn import warn
@@ -128,7 +129,11 @@ def unfitted(content: Content) -> Any:
             f"{__version__}, whose {content.class_name} does not know the parameters "
             f"{', '.join(unknown)[:200]}"
         )
-    return metric.set_params(**content.params)
+    metric.set_params(**content.params)
+    jobs = content.params.get("n_jobs")
+    if type(jobs) is int and jobs > cpu_count():
+        metric.set_params(n_jobs=cpu_count())  # how many threads is for this machine to say
+    return metric
 
 
 def metric_class(name: str) -> Any:

@@ -143,7 +143,8 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
 def check_table(table: Constraints, n_rows: int) -> None:
     """Raise ValueError unless a table could have come from `gather`."""
     members, kind = table
-    if (members.dtype, kind.dtype) != (np.int32, np.int8) or members.shape != (len(kind), 3):
+    types = (members.dtype, kind.dtype) == (np.int32, np.int8)
+    if not types or kind.ndim != 1 or members.shape != (len(kind), 3):
         raise ValueError(
             f"constraints are {members.dtype} {members.shape} and {kind.dtype} {kind.shape}"
         )
