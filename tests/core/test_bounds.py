@@ -58,6 +58,9 @@ def test_projections_read_inside():
     X, y, *_ = three_clusters(0, 40, 50)
     metric = ITML(0.1, solver="projections", n_constraints=60, random_state=0).fit(X, y)
     assert metric.gap_ <= 1e-4 * metric.objective_
+    distance, index = metric.kneighbors(X, 2)
+    np.testing.assert_array_equal(distance[:, 1], metric.pair_distance(X, X[index[:, 1]]))
+    assert (metric.pairwise_distances(X).diagonal() == 0.0).all()
 
 
 @pytest.mark.parametrize("keep_certainties", [True, False])

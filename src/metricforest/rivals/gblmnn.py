@@ -25,6 +25,7 @@ from ..storage.sklearn_trees import pack, unpack
 from ..storage.values import check_array
 from ..supervision import constraints as cn
 from ..warn import warn
+from . import rowwise
 from .fitting import check_n_components, labelled_classes, refuse, say
 from .impostors import Neighbors, join, margin_loss
 from .lmnn import solve, warn_unfinished
@@ -273,7 +274,7 @@ class GBLMNN(MappedMetric):
                 raise ValueError(f"a tree maps {tree.n_features_in_} to {tree.n_outputs_} features")
 
     def _map(self, rows: np.ndarray) -> np.ndarray:
-        Z = rows @ self.components_.T
+        Z = rowwise.products(rows, self.components_, self._threads())
         single = rows.astype(np.float32)
         for tree, weight in zip(self.trees_, self.tree_weights_, strict=True):
             Z += weight * outputs(tree, single)

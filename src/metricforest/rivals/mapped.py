@@ -1,9 +1,10 @@
 """Metrics with an explicit map: the Euclidean distance of mapped rows.
 
-A subclass learns in `fit` and maps standardised rows in `_map`; measuring and searching happen on
-the mapped rows, searching with scikit-learn's index. What the index finds is measured again, row by
-row: its own distances of many features come from products of rows and are not 0 for equal ones.
-`LinearMetric` maps by a matrix `components_`.
+A subclass learns in `fit` and maps standardised rows in `_map`, each by itself: a row must map to
+the same bits beside any others. Measuring and searching happen on the mapped rows, measuring in
+`rowwise`, searching with scikit-learn's index. What the index finds is measured again: for more than
+MOST_IN_TREE features its own distances come from products of rows and have few digits where rows are
+near to each other but far from 0. `LinearMetric` maps by a matrix `components_`.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
 from ..base import Metric, check_n_neighbors, location_and_scale
 from ..checks import check_flag, check_n_jobs
 from ..storage.values import check_array
+from . import rowwise
 
-BLOCK = 1 << 22  # numbers in the differences formed at once
+MOST_IN_TREE = 15  # features of rows that are searched in a k-d tree, which measures by differences
+PRECISION = 1e-9  # to which the neighbours found are the nearest, relative to their distance
+LARGEST = 1e150  # in a mapped row; squares of more overflow
+BLOCK = 1 << 22  # distances measured at once where the index is in doubt
 
 
 class Standardised(Metric):
@@ -72,7 +77,8 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardis
         self._make_finder()
 
     def _make_finder(self) -> None:
-        self._finder = NearestNeighbors(n_jobs=self.n_jobs).fit(self._rows)
+        by = "kd_tree" if self._rows.shape[1] <= MOST_IN_TREE else "brute"
+        self._finder = NearestNeighbors(algorithm=by, n_jobs=self.n_jobs).fit(self._rows)
 
     @property
     def _n_features_out(self) -> int:
@@ -92,41 +98,75 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardis
         return self._check_rows(X)
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
-        return self._map((X - self.mean_) / self.scale_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self._map((X - self.mean_) / self.scale_)
+        if not (np.abs(rows) <= LARGEST).all():
+            raise ValueError(
+                f"X holds {np.abs(X).max():g}; distances to such rows overflow (the bound is about "
+                f"{LARGEST:g} deviations)"
+            )
+        return rows
+
+    def _threads(self) -> int:
+        n_jobs: Any = self.n_jobs
+        return effective_n_jobs(n_jobs)
 
     def _pair_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(A - B, axis=1)
+        each = np.arange(len(A))
+        return rowwise.distances_at(A, B, each, each, self._threads())
 
     def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return euclidean_distances(A, B)
+        return rowwise.distances(A, B, self._threads())
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
         k = check_n_neighbors(k, len(self._rows), queries is None)
-        index = self._finder.kneighbors(queries, k, return_distance=False)
         rows = self._rows if queries is None else queries
-        distance = np.empty(index.shape)
-        step = max(1, BLOCK // (k * rows.shape[1]))
-        for low in range(0, len(rows), step):
-            part = slice(low, low + step)
-            apart = rows[part, np.newaxis] - self._rows[index[part]]
-            distance[part] = np.linalg.norm(apart, axis=2)
+        found, index = self._finder.kneighbors(queries, k)
+        each = np.repeat(np.arange(len(rows)), k)
+        distance = rowwise.distances_at(rows, self._rows, each, index.ravel(), self._threads())
+        distance = distance.reshape(index.shape)
         order = np.lexsort((index, distance), axis=1)
-        return (
-            np.take_along_axis(distance, order, axis=1),
-            np.take_along_axis(index, order, axis=1),
-        )
+        distance = np.take_along_axis(distance, order, axis=1)
+        index = np.take_along_axis(index, order, axis=1)
+        doubtful = np.flatnonzero(self._in_doubt(rows, found.max(axis=1), distance[:, -1]))
+        step = max(1, BLOCK // len(self._rows))
+        for low in range(0, len(doubtful), step):
+            part = doubtful[low : low + step]
+            every = self._pairwise_distance(rows[part], self._rows)
+            if queries is None:
+                every[np.arange(len(part)), part] = np.inf
+            index[part] = np.argsort(every, axis=1, kind="stable")[:, :k]
+            distance[part] = np.take_along_axis(every, index[part], axis=1)
+        return distance, index
+
+    def _in_doubt(self, rows: np.ndarray, found: np.ndarray, farthest: np.ndarray) -> np.ndarray:
+        """Of which rows the index may have missed a neighbour nearer than the `farthest` it found.
+
+        `found` is how far the index believes that one to be. Rows it left out are no nearer, but for
+        the error of its products.
+        """
+        d = rows.shape[1]
+        if d <= MOST_IN_TREE:
+            return np.zeros(len(rows), bool)
+        error = rounding(d, np.linalg.norm(rows, axis=1), farthest)
+        others = np.maximum(found**2 - error, 0.0)
+        return farthest**2 > (1.0 + 2.0 * PRECISION) * others
 
     def _within(self, queries: np.ndarray | None, radius: float) -> tuple[np.ndarray, np.ndarray]:
         rows = self._rows if queries is None else queries
         # so much farther that rounding in the index leaves out none that is near enough
-        longest = max(np.square(a).sum(axis=1).max(initial=0.0) for a in (rows, self._rows))
-        slack = 8.0 * np.finfo(float).eps * (rows.shape[1] + 2) * (longest + radius**2)
+        longest = max(np.linalg.norm(a, axis=1).max(initial=0.0) for a in (rows, self._rows))
+        slack = rounding(rows.shape[1], longest, radius)
         found = self._finder.radius_neighbors(
             queries, np.sqrt(radius**2 + slack), return_distance=False
         )
+        ends = np.cumsum([len(near) for near in found])
+        each = np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0))
+        measured = rowwise.distances_at(
+            rows, self._rows, each, np.concatenate(found), self._threads()
+        )
         distance, index = np.empty(len(rows), object), np.empty(len(rows), object)
-        for i, near in enumerate(found):
-            far = np.linalg.norm(self._rows[near] - rows[i], axis=1)
+        for i, (near, far) in enumerate(zip(found, np.split(measured, ends[:-1]), strict=True)):
             order = np.lexsort((near, far))
             order = order[far[order] <= radius]
             distance[i], index[i] = far[order], near[order]
@@ -138,13 +178,21 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardis
         self._make_finder()
 
 
+def rounding(d: int, length: Any, distance: Any) -> Any:
+    """Most that a squared distance of this size is wrong by, from products of rows of this length.
+
+    The farther row is no longer than `length` and `distance` together.
+    """
+    return 16.0 * np.finfo(float).eps * (d + 2) * (length**2 + (length + distance) ** 2)
+
+
 class LinearMetric(MappedMetric):
     """Base of Mahalanobis metrics: the map is ``rows @ components_.T``."""
 
     components_: np.ndarray  # (n_components, n_features)
 
     def _map(self, rows: np.ndarray) -> np.ndarray:
-        return rows @ self.components_.T
+        return rowwise.products(rows, self.components_, self._threads())
 
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
