@@ -151,12 +151,14 @@ def check_calibration(calibration: Any) -> None:
     if type(calibration) is not dict or calibration.get("method") not in ("logistic", "isotonic"):
         raise ValueError(f"calibration_ is {str(calibration)[:80]}")
     if calibration["method"] == "logistic":
-        slope, intercept = calibration.get("slope"), calibration.get("intercept")
+        slope: Any = calibration.get("slope")
+        intercept: Any = calibration.get("intercept")
         numbers = type(slope) is float and type(intercept) is float
         if not numbers or not np.isfinite([slope, intercept]).all() or slope > 0.0:
             raise ValueError(f"calibration_ has the slope {slope!r}, the intercept {intercept!r}")
         return
-    distance, chance = calibration.get("distance"), calibration.get("probability")
+    distance: Any = calibration.get("distance")
+    chance: Any = calibration.get("probability")
     arrays = isinstance(distance, np.ndarray) and isinstance(chance, np.ndarray)
     if not arrays or distance.ndim != 1 or not 0 < distance.size == chance.size or chance.ndim != 1:
         raise ValueError("calibration_ is not two lists of one length")
