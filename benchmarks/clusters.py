@@ -33,8 +33,11 @@ from sklearn.metrics import confusion_matrix, v_measure_score
 from metricforest.estimators import cluster
 from metricforest.experiments import clustering, protocol
 from metricforest.experiments.report.clustering import TRIED
-from metricforest.experiments.runner import append, read_lines, settings_of
-from metricforest.experiments.sources import code
+from metricforest.experiments.runner import settings_of
+from metricforest.experiments.same_code import SameCode
+from metricforest.experiments.sources import code, commit
+from metricforest.experiments.stored import read_lines
+from metricforest.storage.outputs import append_line
 
 SETTINGS = settings_of(clustering.NAME, False)
 STARTS = SETTINGS["kmeans_starts"]
@@ -87,11 +90,12 @@ def stored_best(folder: Path, dataset: str, constraints: int, draws: int) -> lis
     """V-measure of the forest as it is, draw by draw, from the results of `metricforest reproduce`."""
     wanted = {"experiment": clustering.NAME, "dataset": dataset, "metric": protocol.HFD}
     wanted |= {"constraints": constraints, "sampling": "per class"}
-    wanted |= {"code": code(protocol.HFD, clustering.NAME)}
+    same_code = SameCode(folder)
     found = {
         line["seed"]: line["scores"]["best"]
         for line in read_lines(folder)
         if all(line.get(key) == value for key, value in wanted.items())
+        and same_code.is_present(line)
     }
     missing = [seed for seed in range(draws) if seed not in found]
     if missing:
@@ -188,10 +192,10 @@ def main() -> None:
                 line = {
                     **{"dataset": options.data, "constraints": options.constraints},
                     **{"change": change, "gains": more.round(5).tolist()},
-                    **{"code": code(protocol.HFD, clustering.NAME)},
+                    **{"code": code(protocol.HFD, clustering.NAME), "commit": commit()},
                     "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
                 }
-                append(options.results / TRIED, json.dumps(line))
+                append_line(options.results / TRIED, json.dumps(line))
         graphs = np.mean([one.graphs for one in found], axis=0)
         cells = [
             *(np.mean([one.pure for one in found]), np.mean([one.vote for one in found])),

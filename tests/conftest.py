@@ -359,3 +359,44 @@ def exact_optimum(rows: Rows, groups: Groups, lam: float) -> tuple[np.ndarray, f
     gap = frozen_objective(rows, groups, lam, w) - answer.obj_val_dual
     assert gap <= 1e-4 * (1e-3 + answer.obj_val_dual), f"no optimum: {answer.status}, gap {gap}"
     return w, float(answer.obj_val_dual)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Experiments on the balance scale that take seconds."""
+    from metricforest.experiments import (
+        ablations,
+        classification,
+        clustering,
+        neighbours,
+        noise,
+        protocol,
+        retrieval,
+    )
+    from metricforest.experiments.protocol import Setting
+
+    monkeypatch.setattr(protocol, "METRICS", ("Euclidean", "DCA", "ITML", "LMNN", "HFD"))
+    monkeypatch.setattr(clustering, "METRICS", ("Euclidean", "ITML", "HFD"))
+    few = {"trees": 4, "gblmnn_trees": 3, "itml_gammas": (1.0, 10.0), "constraints_per_class": 30}
+    own = {
+        classification: {"datasets": ("balance",), "repeats": {}, "folds": 2},
+        noise: {"dataset": "balance", "levels": (0, 20), "repeats": 1, "folds": 2},
+        clustering: {
+            "datasets": ("balance",), "draws": 1, "neighbours": (5, 10), "sigmas": (1.0, 10.0),
+            "fixed": 5, "kmeans_starts": 1,
+        },
+        neighbours: {
+            "datasets": (), "repeats": {}, "solvers": ("lbfgs",),
+        },
+        ablations: {
+            "datasets": ("balance",), "parameters": {"alpha": (0.5, 2.0), "hard": (False, True)},
+            "repeats": 1, "folds": 2, "judged_pairs": 100,
+        },
+        retrieval: {"datasets": ()},
+    }  # fmt: skip
+    for module, changes in own.items():
+        settings = {
+            name: Setting((few | changes).get(name, s.value), s.why)
+            for name, s in module.SETTINGS.items()
+        }
+        monkeypatch.setattr(module, "SETTINGS", settings)

@@ -1,7 +1,4 @@
-"""What refuses parameters: every message shows the value and the bound.
-
-Nothing here changes a result, so that no result names this module (`experiments/sources.py`).
-"""
+"""What refuses parameters: every message shows the value and the bound."""
 
 from __future__ import annotations
 

@@ -12,6 +12,10 @@ from .protocol import Answer, Setting, Settings, Unit
 
 NAME = "ablations"
 TITLE = "Ablations: one parameter at a time"
+SCORES = {
+    "accuracy": (),
+    "pair_auc": (),
+}  # their axes: settings with so many values, None where any number is
 SETTINGS = {
     **protocol.FOREST,
     **protocol.COUNTS,

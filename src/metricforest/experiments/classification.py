@@ -12,6 +12,7 @@ from .protocol import Answer, Setting, Settings, Unit
 
 NAME = "classification"
 TITLE = "Nearest-neighbour classification (paper section 6.4, Figure 1)"
+SCORES = {"accuracy": (None,)}  # their axes: settings with so many values, None where any number is
 SETTINGS = {
     **protocol.FOREST,
     **protocol.COUNTS,

@@ -51,7 +51,8 @@ def reproduce(
             f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}"
         )
     from .report import Results, write
-    from .runner import SCORES, run
+    from .runner import run
+    from .stored import SCORES
 
     try:
         failed = run(folder, experiments or tuple(EXPERIMENTS), quick=quick, jobs=jobs, again=again)

@@ -12,7 +12,11 @@ from . import paper, protocol
 from .protocol import Answer, Setting, Settings, Unit
 
 NAME = "neighbours"
+TIMES = ("exact", "pair_by_pair", *[f"candidates_{k}" for k in paper.CANDIDATES])
 TITLE = "Approximate nearest neighbours (paper section 6.2, Tables 1 and 2)"
+SCORES = {
+    "map": ("candidates",)
+}  # their axes: settings with so many values, None where any number is
 SETTINGS = {
     **protocol.FOREST,
     **protocol.COUNTS,

@@ -12,6 +12,9 @@ from .protocol import Answer, Setting, Settings, Unit
 
 NAME = "noise"
 TITLE = "Noise in the training labels (paper section 6.4, Figure 2)"
+SCORES = dict.fromkeys(
+    ("corrupted", "clean", "wrong", "alike"), (None,)
+)  # their axes: settings with so many values, None where any number is
 SETTINGS = {
     **protocol.FOREST,
     **protocol.COUNTS,

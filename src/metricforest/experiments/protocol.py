@@ -23,7 +23,7 @@ from ..hierarchy import HierarchyForest
 from ..supervision.constraints import draw_pairs
 
 HFD = "HFD"
-RIVALS = {
+CLASSES = {
     "Euclidean": rivals.Euclidean,
     "DCA": rivals.DCA,
     "ITML": rivals.ITML,
@@ -31,8 +31,9 @@ RIVALS = {
     "GB-LMNN": rivals.GBLMNN,
     "BoostMetric": rivals.BoostMetric,
     "RFD": rivals.RandomForestDistance,
+    HFD: HierarchyForest,
 }
-METRICS = (*RIVALS, HFD)  # as the paper calls them
+METRICS = tuple(CLASSES)  # as the paper calls them
 FROM_PAIRS = ("DCA", "ITML", "RFD", HFD)
 GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
@@ -154,23 +155,21 @@ def load(name: str, labels: str) -> datasets.Dataset:
 
 def make(name: str, dataset: str, settings: Settings, seed: int, n_jobs: int, **more) -> Metric:
     """One of the eight metrics, not learned yet."""
+    given: dict[str, Any] = {}
     if name == HFD:
         features = settings["max_features_balance" if dataset == "balance" else "max_features"]
         given = {"n_estimators": settings["trees"], "max_features": features}
-        return HierarchyForest(random_state=seed, n_jobs=n_jobs, **given | more)
-    if name == "RFD":
+    elif name == "RFD":
         given = {"n_estimators": settings["trees"], "trees": settings["rfd_trees"]}
     elif name == "GB-LMNN":
         given = {"n_estimators": settings["gblmnn_trees"]}
     elif name == "BoostMetric":
         given = {"corrective": settings["boost_corrective"]}
-    else:
-        given = {}
-    if name in ("DCA", "ITML", "GB-LMNN", "RFD"):
+    if name in ("DCA", "ITML", "GB-LMNN", "RFD", HFD):
         given["random_state"] = seed
     if name != "Euclidean":
         given["n_jobs"] = n_jobs
-    return RIVALS[name](**given | more)
+    return CLASSES[name](**given | more)
 
 
 def learn(

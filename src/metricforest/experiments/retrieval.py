@@ -11,6 +11,10 @@ from .protocol import Answer, Setting, Settings, Unit
 
 NAME = "retrieval"
 TITLE = "Semantic image retrieval (paper section 6.5, Figure 3)"
+SCORES = {
+    "precision": ("retrieved",),
+    "error": ("retrieved",),
+}  # their axes: settings with so many values, None where any number is
 SETTINGS = {
     **protocol.FOREST,
     "datasets": Setting(

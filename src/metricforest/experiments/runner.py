@@ -1,13 +1,9 @@
 """Running units of work and keeping what they find.
 
-    OUT/scores.jsonl      one line per finished unit, appended at once
-    OUT/raw/KEY.npz       its raw answers, written before the line
-    OUT/raw/running       locked while a run adds to the folder
-
-A unit whose line is there, made with the same settings, is not run again, unless lines made by other
-code are not good enough; the new line then takes the place of the old one at the end of the run. A line
-cut short by a kill is ignored and its unit run again. Small units run side by side in processes of one
-thread each; units that are timed or large run one after the other with all threads.
+A unit whose line is stored (`stored`), made with the same settings, is not run again, unless lines made
+by other code are not good enough; the new line then takes the place of the old one at the end of the
+run. `OUT/raw/running` is locked while a run adds to the folder. Small units run side by side in
+processes of one thread each; units that are timed or large run one after the other with all threads.
 """
 
 from __future__ import annotations
@@ -33,23 +29,19 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ..datasets import npz
-from ..storage.outputs import append_line, check_output, replace_file
+from ..storage.outputs import check_output, replace_file
 from ..version import __version__
 from .catalogue import EXPERIMENTS
 from .protocol import Settings, Unit, chosen, load, relevant
-from .sources import code
+from .same_code import SameCode
+from .sources import code, commit
+from .stored import Line, read_lines, remove_replaced, store
 
 try:
     import fcntl
 except ImportError:  # Windows: two runs in one folder are not noticed there
     fcntl = None
 
-SCORES = "scores.jsonl"
-NEEDED = {  # what a line must have to be one
-    *("unit", "experiment", "dataset", "metric", "seed", "scores", "seconds", "quick", "settings"),
-    *("notes", "data", "when"),
-}
 FIRST_GUESS = {False: 10.0, True: 0.5}  # seconds of a unit like no other so far, by whether quick
 
 
@@ -69,34 +61,11 @@ def units(experiments: Iterable[str], quick: bool) -> list[Unit]:
     ]
 
 
-def read_lines(folder: Path) -> list[dict[str, Any]]:
-    """The lines stored so far, the last one for each unit."""
-    return list({line["unit"]: line for line in json_lines(folder / SCORES, NEEDED)}.values())
-
-
-def json_lines(path: Path, needed: set[str]) -> Iterator[dict[str, Any]]:
-    """The lines of a file, if it is there, that have what is needed; a torn or damaged one is left out."""
-    texts = (
-        path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    )
-    for text in texts:
-        try:
-            line = json.loads(text)
-            if line.keys() >= needed:
-                yield line
-        except (ValueError, AttributeError):
-            continue
-
-
-def raw_path(folder: Path, unit: Unit) -> Path:
-    return folder / "raw" / f"{unit.key}.npz"
-
-
 def perform(unit: Unit, quick: bool, n_jobs: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Do one unit: its line, and its raw answers."""
     experiment: ModuleType = EXPERIMENTS[unit.experiment]
     settings = settings_of(unit.experiment, quick)
-    made_by = code(unit.metric, unit.experiment)  # before the files can change
+    made_by, at = code(unit.metric, unit.experiment), commit()  # before the files can change
     wall, used = time.perf_counter(), time.process_time()
     answer = experiment.answer(unit, settings, n_jobs)
     wall, used = time.perf_counter() - wall, time.process_time() - used
@@ -118,26 +87,10 @@ def perform(unit: Unit, quick: bool, n_jobs: int) -> tuple[dict[str, Any], dict[
         "threads": n_jobs,
         "library": __version__,
         "code": made_by,
+        "commit": at,
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
     }
     return line, answer.raw
-
-
-def store(folder: Path, unit: Unit, line: dict[str, Any], raw: dict[str, np.ndarray]) -> None:
-    """Keep a finished unit: raw answers beside and renamed, then its line in one write."""
-    path = raw_path(folder, unit)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, [npz(raw)])
-    append_line(folder / SCORES, json.dumps(line, ensure_ascii=False))
-
-
-def forget_replaced(folder: Path) -> None:
-    """Leave one line per unit, the last, where units were run again."""
-    path = folder / SCORES
-    lines = read_lines(folder)
-    if path.is_file() and len(path.read_bytes().splitlines()) > len(lines):
-        texts = (json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
-        replace_file(path, texts)
 
 
 def machine() -> dict[str, Any]:
@@ -169,9 +122,7 @@ def machine() -> dict[str, Any]:
 class Progress:
     """What is done, on standard error, with the time left."""
 
-    def __init__(
-        self, todo: list[Unit], done: list[dict[str, Any]], jobs: int, quick: bool, out: TextIO
-    ):
+    def __init__(self, todo: list[Unit], done: list[Line], jobs: int, quick: bool, out: TextIO):
         self.out, self.jobs, self.first_guess = out, jobs, FIRST_GUESS[quick]
         self.left = {unit.key: unit for unit in todo}
         self.total = len(todo)
@@ -256,12 +207,13 @@ def _run(
     folder: Path, experiments: Iterable[str], quick: bool, jobs: int, again: bool, out: TextIO
 ) -> list[str]:
     done = lines_of_kind(folder, quick)
-    made_by = {(line["unit"], line["settings"]): line.get("code") for line in done}
+    by_unit = {(line["unit"], line["settings"]): line for line in done}
+    same_code = SameCode(folder)
     wanted = units(experiments, quick)
     todo = []
     for unit in wanted:
         key = (unit.key, digest(unit, settings_of(unit.experiment, quick)))
-        if key not in made_by or (again and made_by[key] != code(unit.metric, unit.experiment)):
+        if key not in by_unit or (again and not same_code.is_present(by_unit[key])):
             todo.append(unit)
     progress = Progress(todo, done, jobs, quick, out)
     progress.say(
@@ -285,11 +237,11 @@ def _run(
         else:
             store(folder, unit, *result)
             progress.finished(unit, result[0])
-    forget_replaced(folder)
+    remove_replaced(folder)
     return failed
 
 
-def lines_of_kind(folder: Path, quick: bool) -> list[dict[str, Any]]:
+def lines_of_kind(folder: Path, quick: bool) -> list[Line]:
     """The lines of a folder that a quick, or a full, run may add to."""
     folder.mkdir(parents=True, exist_ok=True)
     done = read_lines(folder)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import clustering, paper
 from ..protocol import HFD
-from ..runner import json_lines
+from ..stored import json_lines
 from .plots import below, canvas, plot_line
 from .results import (
     Claim,
@@ -74,7 +74,8 @@ def gains_tried(results: Results, below: list[Column]) -> Parts:
     latest = {
         (line["dataset"], line["constraints"], line["change"]): line
         for line in json_lines(
-            results.folder / TRIED, {"dataset", "constraints", "change", "gains", "when"}
+            results.folder / TRIED,
+            {"dataset": str, "constraints": int, "change": str, "gains": list, "when": str},
         )
     }
     said = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from .. import protocol
 from ..catalogue import EXPERIMENTS
 from ..runner import duration
-from ..sources import code
 from .results import Claim, Parts, Results, title_of
 from .tables import Section, Table
 
@@ -104,14 +103,12 @@ def machine(results: Results) -> Section:
     if data:
         parts.append(Table(["data set", "version used"], [list(row) for row in data]))
         parts.append(f"Run between {when[0]} and {when[-1]} UTC.")
-    old = [
-        line
-        for line in results.lines
-        if line.get("code") != code(line["metric"], line["experiment"])
+    old = [line for line in results.lines if not results.same_code.is_present(line)]
+    parts += [
+        f"{len(results.lines) - len(old)} of {len(results.lines)} units are of one state of the code: that "
+        "of now, or one that gives the same to the last bit. The states and the comparisons:",
+        *states(results),
     ]
-    parts.append(
-        f"{len(results.lines) - len(old)} of {len(results.lines)} units were made by the code as it is now."
-    )
     if old:
         places: dict[str, dict[str, None]] = {}
         for line in old:
@@ -123,3 +120,25 @@ def machine(results: Results) -> Section:
             "`metricforest reproduce --again` makes them anew."
         )
     return Section("Machine, versions, data", parts)
+
+
+def states(results: Results) -> Parts:
+    """The commits that made the results, and the comparisons of commits."""
+    same_code = results.same_code
+    made: dict[tuple[str, str], int] = {}
+    for line in results.lines:
+        state = (same_code.commit_of(line), "yes" if same_code.is_present(line) else "no")
+        made[state] = made.get(state, 0) + 1
+    rows = [[commit, same, f"{n:,}"] for (commit, same), n in sorted(made.items())]
+    parts: Parts = [Table(["made at commit", "same as the code now", "units"], rows)]
+    if same_code.comparisons:
+        parts.append(
+            Table(
+                ["commit", "gives the same as", "checksums, all equal", "compared on (UTC)"],
+                [
+                    [c["before"][:12], c["after"][:12], f"{c['checksums']:,}", c["when"]]
+                    for c in same_code.comparisons
+                ],
+            )
+        )
+    return parts

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..catalogue import EXPERIMENTS
 from ..protocol import Unit
-from ..runner import digest, raw_path, read_lines, settings_of, units
+from ..runner import digest, settings_of, units
+from ..same_code import SameCode
+from ..stored import Line, check_line, raw_path, read_lines
 from .tables import Figure, Table
 
-Line = dict[str, Any]
 Parts = list[str | Table | Figure]
 NAMES = {
     "usps": "USPS",
@@ -46,6 +47,7 @@ class Results:
         self.folder = folder
         stored = read_lines(folder)
         self.machine = read_machine(folder / "machine.json")
+        self.same_code = SameCode(folder)
         self.quick = any(line["quick"] for line in stored)
         self.settings = {name: settings_of(name, self.quick) for name in EXPERIMENTS}
         wanted = {unit.key: unit for unit in units(EXPERIMENTS, self.quick)}
@@ -58,11 +60,13 @@ class Results:
             if unit is None or line["settings"] != digest(unit, settings):
                 self.stale += 1
                 continue
+            times = getattr(EXPERIMENTS[unit.experiment], "TIMES", ())
+            check_line(line, unit, shapes(unit, settings), times)
             self.without_raw += rescore and not raw_path(folder, unit).is_file()
             if rescore and raw_path(folder, unit).is_file():
                 answers = read_raw(raw_path(folder, unit))
                 score = EXPERIMENTS[unit.experiment].score
-                line = {**line, "scores": score(unit, answers, settings)}
+                line["scores"] = score(unit, answers, settings)
             self.lines.append(line)
         done = {line["unit"] for line in self.lines}
         self.missing: list[Unit] = [unit for key, unit in wanted.items() if key not in done]
@@ -77,6 +81,14 @@ class Results:
 
     def n_missing(self, experiment: str) -> int:
         return sum(unit.experiment == experiment for unit in self.missing)
+
+
+def shapes(unit: Unit, settings: dict[str, Any]) -> dict[str, tuple[int | None, ...]]:
+    """The shapes of a unit's scores: settings by their lengths, None for any length."""
+    return {
+        name: tuple(len(settings[axis]) if axis else None for axis in axes)
+        for name, axes in EXPERIMENTS[unit.experiment].SCORES.items()
+    }
 
 
 def read_machine(path: Path) -> dict[str, Any]:
