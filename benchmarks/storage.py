@@ -24,7 +24,7 @@ import numpy as np
 
 import metricforest
 from metricforest import HierarchyForest
-from metricforest.core.forest import LEAF, Forest, check, gap_dtype
+from metricforest.core.forest import LEAF, Forest, check_forest, gap_dtype
 from metricforest.supervision.constraints import Constraints
 
 LOAD = """
@@ -165,7 +165,7 @@ def main() -> None:
         path = Path(folder) / "forest.mf"
         metric = made_up_metric(arguments.trees)
         forest = metric.forest_
-        check(forest, 300)
+        check_forest(forest, 300)
         print(
             f"{forest.n_trees} trees, {len(forest.left):,} nodes, {forest.n_splits:,} splits, "
             f"{forest.nbytes / 2**30:.2f} GiB of forest"

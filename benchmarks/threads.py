@@ -32,7 +32,7 @@ import numpy as np
 
 import metricforest
 from metricforest import HierarchyForest
-from metricforest.search import index as ix
+from metricforest.search import shared
 
 N_FIT, N_POOL, N_QUERIES, K = 600, 3_000, 24, 7
 REMEMBERED = 5_000  # states that an answer may be compared with
@@ -92,7 +92,7 @@ class Journal:
         return found
 
 
-ADD, REMOVE = ix.add, ix.remove
+ADD, REMOVE = shared.add_points, shared.remove_points
 
 
 class Run:
@@ -256,7 +256,7 @@ def run(seconds: float, seed: int = 0) -> Counter[str]:
     """What was done how often; AssertionError where anything was wrong."""
     with tempfile.TemporaryDirectory() as folder:
         work = Run(seed, Path(folder))
-        ix.add, ix.remove = work.journal.add, work.journal.remove
+        shared.add_points, shared.remove_points = work.journal.add, work.journal.remove
         try:
             acts = (work.search,) * 4 + (work.add,) * 2 + (work.remove, work.write)
             threads = [work.thread(act, 1_000 * seed + i) for i, act in enumerate(acts)]
@@ -267,7 +267,7 @@ def run(seconds: float, seed: int = 0) -> Counter[str]:
             for thread in threads:
                 thread.join()
         finally:
-            ix.add, ix.remove = ADD, REMOVE
+            shared.add_points, shared.remove_points = ADD, REMOVE
         if work.errors:
             raise AssertionError("\n".join(work.errors))
         work.check_changes()

@@ -136,6 +136,33 @@ def small_forest(small):
     return forest.fit(X, pairs=pairs, pair_labels=labels)
 
 
+LEARNED = ["wine", "iris", "balance", "unsupervised", "triplets"]
+
+
+@pytest.fixture(scope="module", params=LEARNED)
+def learned(request):
+    """(metric, its prepared training rows, raw queries)."""
+    rng = np.random.default_rng(7)
+    name = request.param if request.param in ("wine", "iris", "balance") else "wine"
+    X, y = load(name)
+    chosen = rng.permutation(len(X))
+    train, test = chosen[:90], chosen[90:115]
+    metric = HierarchyForest(n_estimators=6, min_node_size=3, n_constraints=150, random_state=1)
+    if request.param == "unsupervised":
+        metric.fit(X[train])
+    elif request.param == "triplets":
+        classes = y[train]
+        triplets = []
+        for _ in range(60):
+            a = rng.integers(len(train))
+            near = rng.choice(np.flatnonzero((classes == classes[a]) & (np.arange(90) != a)))
+            triplets.append((a, near, rng.choice(np.flatnonzero(classes != classes[a]))))
+        metric.fit(X[train], triplets=triplets)
+    else:
+        metric.fit(X[train], y[train])
+    return metric, prepare(X[train], metric.mean_, metric.scale_), X[test]
+
+
 class PlainEuclidean(LinearMetric):
     """A metric that learns nothing, with distances beyond 1."""
 

@@ -21,9 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import load, three_clusters
-from metricforest import HierarchyForest, pair_auc
-from metricforest.core import grow
-from metricforest.core.forest import check
+from metricforest import HierarchyForest, core, pair_auc
+from metricforest.core import check_forest
 
 FEW = 6
 
@@ -221,7 +220,7 @@ def test_solver_names_and_the_reference(small):
     for solver in ("lbfgs", "newton", "subgradient"):
         metric = HierarchyForest(n_estimators=10, solver=solver, random_state=0)
         metric.fit(X, pairs=pairs, pair_labels=labels)
-        check(metric.forest_, X.shape[1])
+        check_forest(metric.forest_, X.shape[1])
         scores[solver] = nearest_neighbour_accuracy(metric, X, classes)
     assert scores["lbfgs"] == scores["newton"]
     assert min(scores.values()) > 0.8
@@ -395,7 +394,7 @@ def test_warm_start_refuses_fewer_trees_and_other_widths(small):
 
 
 def interrupt_after(monkeypatch, n_trees):
-    real, calls = grow.tree, []
+    real, calls = core.grow_tree, []
 
     def tree(*args):
         calls.append(None)
@@ -403,7 +402,7 @@ def interrupt_after(monkeypatch, n_trees):
             raise KeyboardInterrupt("stop")
         return real(*args)
 
-    monkeypatch.setattr(grow, "tree", tree)
+    monkeypatch.setattr(core, "grow_tree", tree)
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
@@ -484,7 +483,7 @@ def test_bad_rows_raise(X, error, match):
 def test_huge_values_need_standardising():
     X = numbers() * 1e30
     metric = learn(X)
-    check(metric.forest_, 3)
+    check_forest(metric.forest_, 3)
     assert_same_bits(metric, learn(X))
     assert metric.pairwise_distances(X).max() > 0.05
     with pytest.raises(ValueError, match=r"X holds .*e\+30; .*must not exceed 1e\+15"):
@@ -600,7 +599,7 @@ def test_numpy_numbers_are_parameters_too():
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_few_rows_are_one_leaf(n):
     metric = learn(numbers(n))
-    check(metric.forest_, 3)
+    check_forest(metric.forest_, 3)
     assert metric.forest_.n_splits == 0
     np.testing.assert_array_equal(metric.pairwise_distances(numbers(n)), np.zeros((n, n)))
 
@@ -615,14 +614,14 @@ def test_identical_rows_are_at_no_distance(judged):
     X = np.full((30, 4), 2.5)
     given = {"pairs": [[0, 1], [2, 3]], "pair_labels": [1, -1]} if judged else {}
     metric = learn(X, **given)
-    check(metric.forest_, 4)
+    check_forest(metric.forest_, 4)
     np.testing.assert_array_equal(metric.pairwise_distances(X), np.zeros((30, 30)))
 
 
 def test_one_feature():
     X = np.linspace(0, 1, 40)[:, None]
     metric = learn(X, np.arange(40) // 20)
-    check(metric.forest_, 1)
+    check_forest(metric.forest_, 1)
     assert metric.pair_distance(X[:1], X[-1:])[0] > metric.pair_distance(X[:1], X[1:2])[0]
 
 
@@ -669,7 +668,7 @@ def test_string_labels(small):
 @pytest.mark.parametrize("y", [[-1] * 20, [0] * 20, [0] + [-1] * 19])
 def test_labels_that_part_nothing(y):
     metric = learn(numbers(), y)
-    check(metric.forest_, 3)
+    check_forest(metric.forest_, 3)
     assert (metric.constraints_.kind == 0).all()
 
 
@@ -760,7 +759,7 @@ def learned_from(X, pairs, labels, min_node_size=2):
 def test_distance_is_a_symmetric_dissimilarity(problem, min_node_size):
     X, pairs, labels = problem
     metric = learned_from(X, pairs, labels, min_node_size)
-    check(metric.forest_, X.shape[1])
+    check_forest(metric.forest_, X.shape[1])
     queries = np.concatenate([X, X[:3] + 0.5])
     D = metric.pairwise_distances(queries)
     np.testing.assert_allclose(D, D.T, atol=1e-15)
@@ -804,7 +803,7 @@ def test_constant_column_changes_nothing_but_the_draw(problem):
     wide = np.column_stack([X, np.full(len(X), 3.0)])
     given = {"pairs": pairs, "pair_labels": labels}
     metric = HierarchyForest(n_estimators=3, max_features=None, random_state=0).fit(wide, **given)
-    check(metric.forest_, wide.shape[1])
+    check_forest(metric.forest_, wide.shape[1])
     assert (metric.forest_.weights[:, :-1][metric.forest_.features == X.shape[1]] == 0).all()
     other = wide.copy()
     other[:, -1] = 8.0
@@ -836,7 +835,7 @@ def test_not_fitted():
 def test_split_statistics(small):
     X, _, pairs, labels = small
     metric = learn(X, pairs=pairs, pair_labels=labels)
-    assert set(metric.split_statistics_) == set(grow.STATISTICS)
+    assert set(metric.split_statistics_) == set(core.STATISTICS)
     assert metric.split_statistics_["n_constrained"] > 0
 
 

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from . import core, search
 from .base import Metric, check_n_neighbors, graph, location_and_scale, unchanged_on_failure
 from .checks import (
     check_choice,
@@ -30,12 +31,7 @@ from .checks import (
     check_real,
     check_whole,
 )
-from .core import distance, grow
-from .core.forest import Forest, check, join, read_only
 from .inspection import explain, suggest, suspect
-from .search import embedding, neighbors
-from .search import index as ix
-from .search.shared import SharedIndex, check_ids, row_of
 from .storage.values import check_array
 from .supervision import constraints as cn
 from .warn import warn
@@ -240,7 +236,7 @@ class HierarchyForest(TransformerMixin, Metric):
         digest = 0
         for part in (rows.data, learned.members.data, learned.kind.data, repr(settings).encode()):
             digest = zlib.crc32(part, digest)
-        done: list[Forest] = []
+        done: list[core.Forest] = []
         if adding:
             if (rows.shape, digest) != self._fitted_with:
                 raise ValueError(
@@ -262,23 +258,25 @@ class HierarchyForest(TransformerMixin, Metric):
             for t in range(grown, self.n_estimators)
         ]
         jobs = (
-            delayed(grow.tree)(rows, learned.members, learned.kind, seed, settings, subgradient)
+            delayed(core.grow_tree)(
+                rows, learned.members, learned.kind, seed, settings, subgradient
+            )
             for seed in seeds
         )
-        stats = np.zeros(grow.N_STATS)
+        stats = np.zeros(len(core.STATISTICS))
         for forest, tree_stats in self._run(jobs, len(seeds)):
             done.append(forest)
             stats += tree_stats
 
         # Nothing is set before every tree has been grown: an interrupted fit leaves no trace.
-        self.forest_ = read_only(join(done))
+        self.forest_ = core.read_only(core.join_forests(done))
         self.constraints_ = table
         self.mean_, self.scale_ = mean, scale
-        self.split_statistics_ = dict(zip(grow.STATISTICS, stats.tolist(), strict=True))
+        self.split_statistics_ = dict(zip(core.STATISTICS, stats.tolist(), strict=True))
         self._keep(rows)
         self._entropy = entropy
         self._fitted_with = (rows.shape, digest)
-        self._warn_unfinished(stats)
+        self._warn_unfinished()
         return self
 
     def _check_parameters(self) -> None:
@@ -309,8 +307,8 @@ class HierarchyForest(TransformerMixin, Metric):
             return int(share)
         return max(1, round(float(share) * d))
 
-    def _settings(self, n_features: int) -> grow.Settings:
-        return grow.Settings(
+    def _settings(self, n_features: int) -> core.Settings:
+        return core.Settings(
             d_k=self._n_split_features(n_features),
             min_size=int(self.min_node_size),
             lam=float(self.reg_lambda),
@@ -360,8 +358,9 @@ class HierarchyForest(TransformerMixin, Metric):
                 flush=True,
             )
 
-    def _warn_unfinished(self, stats: np.ndarray) -> None:
-        unfinished, splits = int(stats[grow.UNFINISHED]), int(stats[grow.N_SUPERVISED])
+    def _warn_unfinished(self) -> None:
+        found = self.split_statistics_
+        unfinished, splits = int(found["constrained_unfinished"]), int(found["n_constrained"])
         logger.info("grew %d trees, %d constrained splits", self.forest_.n_trees, splits)
         if unfinished and self.solver != "subgradient":
             warn(
@@ -380,9 +379,9 @@ class HierarchyForest(TransformerMixin, Metric):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if hasattr(self, "forest_"):  # a pickle forgets that arrays are read-only
-            self.forest_ = read_only(self.forest_)
+            self.forest_ = core.read_only(self.forest_)
             index = vars(self).pop("_index")
-            self._searched = SharedIndex(self.forest_, self._rows, index)
+            self._searched = search.SharedIndex(self.forest_, self._rows, index)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
@@ -393,12 +392,10 @@ class HierarchyForest(TransformerMixin, Metric):
         return prepare(X, self.mean_, self.scale_)
 
     def _pair_distance(self, A: np.ndarray, B: np.ndarray, hard: bool = False) -> np.ndarray:
-        return distance.pair_distance(self.forest_, A, B, float(self.alpha), hard, self._threads())
+        return core.pair_distance(self.forest_, A, B, float(self.alpha), hard, self._threads())
 
     def _pairwise_distance(self, A: np.ndarray, B: np.ndarray, hard: bool = False) -> np.ndarray:
-        return distance.pairwise_distance(
-            self.forest_, A, B, float(self.alpha), hard, self._threads()
-        )
+        return core.pairwise_distance(self.forest_, A, B, float(self.alpha), hard, self._threads())
 
     def pair_distance(self, A: ArrayLike, B: ArrayLike, *, hard: bool = False) -> np.ndarray:
         """Distance of each row of `A` to the same row of `B`.
@@ -463,7 +460,7 @@ class HierarchyForest(TransformerMixin, Metric):
         True
         """
         rows = self._check_rows(X)
-        return embedding.embed(self.forest_, rows, self._threads())
+        return search.sparse_vectors(self.forest_, rows, self._threads())
 
     # ----------------------------------------------------------------------------------- searching
 
@@ -528,7 +525,7 @@ class HierarchyForest(TransformerMixin, Metric):
 
     def _nearest_in(
         self,
-        index: ix.Index,
+        index: search.Index,
         queries: np.ndarray | None,
         k: int,
         n_candidates: int | None,
@@ -545,10 +542,10 @@ class HierarchyForest(TransformerMixin, Metric):
         if n_candidates is not None:
             each = min(each, n_candidates * self.forest_.n_trees)
         index = self._prepared(index, queries, each, hard)
-        return neighbors.nearest(
+        return search.nearest(
             self.forest_,
             index,
-            neighbors.queries_of(self.forest_, index, queries),
+            search.queries_of(self.forest_, index, queries),
             k,
             n_candidates,
             bool(hard),
@@ -590,8 +587,8 @@ class HierarchyForest(TransformerMixin, Metric):
     ) -> tuple[np.ndarray, np.ndarray]:
         index = self._index()
         index = self._prepared(index, queries, index.n_live, hard)
-        asked = neighbors.queries_of(self.forest_, index, queries)
-        return neighbors.within(self.forest_, index, asked, radius, bool(hard), self._threads())
+        asked = search.queries_of(self.forest_, index, queries)
+        return search.within(self.forest_, index, asked, radius, bool(hard), self._threads())
 
     def kneighbors_graph(
         self,
@@ -621,7 +618,7 @@ class HierarchyForest(TransformerMixin, Metric):
         check_mode(mode)
         rows, index = self._queries(X), self._index()
         far, ids = self._nearest_in(index, rows, n_neighbors, n_candidates, hard)
-        columns = ix.live_ids(index)
+        columns = search.live_ids(index)
         return graph(far, np.searchsorted(columns, ids), len(columns), mode)
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> np.ndarray:
@@ -641,7 +638,7 @@ class HierarchyForest(TransformerMixin, Metric):
         ids : ndarray of shape (n,)
         """
         rows = self._check_rows(X)
-        chosen = None if ids is None else check_ids(ids)
+        chosen = None if ids is None else search.check_ids(ids)
         if chosen is not None and len(chosen) != len(rows):
             raise ValueError(f"ids must be one per row: {len(chosen)} ids, {len(rows)} rows")
         return self._searched.add(
@@ -658,14 +655,14 @@ class HierarchyForest(TransformerMixin, Metric):
         """
         check_is_fitted(self)
         self._searched.remove(
-            check_ids(ids), float(self.alpha), bool(self.keep_certainties), self._threads()
+            search.check_ids(ids), float(self.alpha), bool(self.keep_certainties), self._threads()
         )
 
     @property
     def ids_(self) -> np.ndarray:
         check_is_fitted(self)
         index = self._searched.kept()
-        return np.arange(len(self._rows)) if index is None else ix.live_ids(index)
+        return np.arange(len(self._rows)) if index is None else search.live_ids(index)
 
     @property
     def n_since_fit_(self) -> int:
@@ -681,15 +678,15 @@ class HierarchyForest(TransformerMixin, Metric):
         index = self._searched.kept()
         if index is None:
             return self._rows
-        return neighbors.queries_of(self.forest_, index, None).rows
+        return search.queries_of(self.forest_, index, None).rows
 
-    def _index(self) -> ix.Index:
+    def _index(self) -> search.Index:
         """The index as it is now: what a call works on from its beginning to its end."""
         return self._searched.now(float(self.alpha), self._threads())
 
     def _prepared(
-        self, index: ix.Index, queries: np.ndarray | None, each: int, hard: bool
-    ) -> ix.Index:
+        self, index: search.Index, queries: np.ndarray | None, each: int, hard: bool
+    ) -> search.Index:
         """The same rows, for a search that measures `each` of them for every query."""
         n_queries = index.n_live if queries is None else len(queries)
         n_measured = 0 if hard else each * n_queries
@@ -699,12 +696,12 @@ class HierarchyForest(TransformerMixin, Metric):
 
     def _keep(self, rows: np.ndarray) -> None:
         super()._keep(rows)
-        self._searched = SharedIndex(self.forest_, rows)
+        self._searched = search.SharedIndex(self.forest_, rows)
 
     def _over(self, rows: np.ndarray) -> Self:
         other = super()._over(rows)
-        index = ix.over(self.forest_, rows, float(self.alpha), False, self._threads())
-        other._searched = SharedIndex(self.forest_, rows, index)
+        index = search.index_over(self.forest_, rows, float(self.alpha), False, self._threads())
+        other._searched = search.SharedIndex(self.forest_, rows, index)
         return other
 
     def _threads(self) -> int:
@@ -996,7 +993,7 @@ class HierarchyForest(TransformerMixin, Metric):
         """The prepared row with this id, or of these values."""
         check_is_fitted(self)
         if isinstance(row, Integral) and not isinstance(row, bool):
-            found = row_of(self._index(), int(row))
+            found = search.row_of(self._index(), int(row))
             if found is None:
                 raise ValueError(
                     f"{name} = {row} is not an id of the {self._n_indexed()} rows that are searched "
@@ -1020,15 +1017,15 @@ class HierarchyForest(TransformerMixin, Metric):
 
     def _state(self) -> dict[str, Any]:
         index = self._searched.kept()
-        return {**super()._state(), "_index": None if index is None else ix.pack(index)}
+        return {**super()._state(), "_index": None if index is None else search.index_arrays(index)}
 
     def _restore(self, state: dict[str, Any]) -> None:
         packed = state.pop("_index", None)
         super()._restore(state)
         self._check_parameters()
         d = self.n_features_in_
-        check(self.forest_, d)
-        self.forest_ = read_only(self.forest_)
+        core.check_forest(self.forest_, d)
+        self.forest_ = core.read_only(self.forest_)
         n_rows = self.forest_.n_points
         check_array(self.mean_, "mean_", np.float64, (d,))
         check_array(self.scale_, "scale_", np.float64, (d,))
@@ -1047,8 +1044,8 @@ class HierarchyForest(TransformerMixin, Metric):
         if packed is not None:
             if not isinstance(packed, dict):
                 raise ValueError(f"the index is a {type(packed).__name__}")
-            index = ix.unpack(self.forest_, self._rows, packed, self._threads())
-        self._searched = SharedIndex(self.forest_, self._rows, index)
+            index = search.index_from_arrays(self.forest_, self._rows, packed, self._threads())
+        self._searched = search.SharedIndex(self.forest_, self._rows, index)
 
 
 def check_count(name: str, value: Any, low: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import three_clusters
 from metricforest import HierarchyForest
-from metricforest.core.forest import check
+from metricforest.core.forest import check_forest
 from metricforest.rivals import ITML
 
 
@@ -31,7 +31,7 @@ def test_every_read_is_inside(kind, solver, min_node_size):
     metric = HierarchyForest(
         n_estimators=2, solver=solver, min_node_size=min_node_size, random_state=0, n_constraints=60
     ).fit(X, **given)
-    check(metric.forest_, X.shape[1])
+    check_forest(metric.forest_, X.shape[1])
     D = metric.pairwise_distances(X, X[:7])
     assert ((D >= 0) & (D < 1)).all()
     np.testing.assert_allclose(metric.pair_distance(X[:7], X[:7]), 0)
@@ -41,7 +41,7 @@ def test_every_read_is_inside(kind, solver, min_node_size):
 def test_tiny_nodes_read_inside(n):
     X = np.random.default_rng(n).normal(size=(n, 2))
     metric = HierarchyForest(n_estimators=2, min_node_size=1, random_state=0).fit(X)
-    check(metric.forest_, 2)
+    check_forest(metric.forest_, 2)
     assert metric.pairwise_distances(X).shape == (n, n)
 
 
@@ -50,7 +50,7 @@ def test_duplicates_read_inside():
     pairs, labels = [[0, 1], [0, 7], [12, 25], [3, 29], [8, 9]], [-1, -1, -1, -1, 1]
     metric = HierarchyForest(n_estimators=3, min_node_size=1, random_state=0)
     metric.fit(X, pairs=pairs, pair_labels=labels)
-    check(metric.forest_, 3)
+    check_forest(metric.forest_, 3)
     assert metric.pairwise_distances(X)[0, 1] == 0
 
 

@@ -5,8 +5,8 @@ import pytest
 from numba import njit
 
 from metricforest.core.dense import (
-    CHUNK,
-    LANES,
+    POINT_LANES,
+    ROWS_PER_TILE,
     add_row,
     add_rows_4,
     count_holding,
@@ -19,7 +19,7 @@ from metricforest.core.dense import (
     row_dots_4,
     solve_dense,
 )
-from metricforest.core.distance import project
+from metricforest.core.descent import project
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31, 40]
 
@@ -73,7 +73,7 @@ def test_mixing_rows(size):
     np.testing.assert_allclose(out[3], A[2] - 4 * B[1], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, CHUNK, CHUNK + 1, 300])
+@pytest.mark.parametrize("n", [0, 1, 5, ROWS_PER_TILE, ROWS_PER_TILE + 1, 300])
 @pytest.mark.parametrize("size", SIZES)
 def test_gram(size, n):
     rng = np.random.default_rng(size)
@@ -110,11 +110,11 @@ def project_lanes(weights, features, columns, out):
 def test_points_are_projected_together_as_they_are_singly(d_k):
     """To the bit: the certainties of an index must be those that distances are made of."""
     rng = np.random.default_rng(d_k)
-    rows = rng.normal(size=(LANES, 2 * d_k)).astype(np.float32)
+    rows = rng.normal(size=(POINT_LANES, 2 * d_k)).astype(np.float32)
     features = np.sort(rng.permutation(2 * d_k)[:d_k]).astype(np.int32)
     weights = rng.normal(size=d_k + 1).astype(np.float32)
     gaps = np.diff(features, prepend=0).astype(np.uint8)
-    out = np.empty(LANES)
+    out = np.empty(POINT_LANES)
     project_lanes(weights, features, np.ascontiguousarray(rows.T.astype(float)), out)
     np.testing.assert_array_equal(out, [project(row, gaps, weights) for row in rows])
     np.testing.assert_allclose(out, rows[:, features].astype(float) @ weights[:-1] + weights[-1])

@@ -1,4 +1,4 @@
-"""Routing and distances of learned forests against the paper's loops."""
+"""Distances of learned forests against the paper's loops."""
 
 from copy import copy
 
@@ -6,64 +6,15 @@ import numpy as np
 import pytest
 
 import naive
-from conftest import load
-from metricforest import HierarchyForest
 from metricforest.core import distance
-from metricforest.core.forest import LEAF, check
+from metricforest.core.forest import check_forest
 from metricforest.hierarchy import prepare
-
-CASES = ["wine", "iris", "balance", "unsupervised", "triplets"]
-
-
-@pytest.fixture(scope="module", params=CASES)
-def learned(request):
-    """(metric, its prepared training rows, raw queries)."""
-    rng = np.random.default_rng(7)
-    name = request.param if request.param in ("wine", "iris", "balance") else "wine"
-    X, y = load(name)
-    chosen = rng.permutation(len(X))
-    train, test = chosen[:90], chosen[90:115]
-    metric = HierarchyForest(n_estimators=6, min_node_size=3, n_constraints=150, random_state=1)
-    if request.param == "unsupervised":
-        metric.fit(X[train])
-    elif request.param == "triplets":
-        classes = y[train]
-        triplets = []
-        for _ in range(60):
-            a = rng.integers(len(train))
-            near = rng.choice(np.flatnonzero((classes == classes[a]) & (np.arange(90) != a)))
-            triplets.append((a, near, rng.choice(np.flatnonzero(classes != classes[a]))))
-        metric.fit(X[train], triplets=triplets)
-    else:
-        metric.fit(X[train], y[train])
-    return metric, prepare(X[train], metric.mean_, metric.scale_), X[test]
 
 
 def test_learned_forest_is_valid_and_split(learned):
     metric, rows, _ = learned
-    check(metric.forest_, rows.shape[1])
+    check_forest(metric.forest_, rows.shape[1])
     assert metric.forest_.n_splits > 6 * 5
-
-
-def test_training_rows_lie_where_order_says(learned):
-    metric, rows, _ = learned
-    forest = metric.forest_
-    for t in range(forest.n_trees):
-        for node in range(forest.root[t], forest.root[t + 1]):
-            if forest.left[node] == LEAF:
-                for i in forest.order[t, forest.start[node] : forest.stop[node]]:
-                    assert naive.route(forest, t, rows[i]) == node
-
-
-def test_projections(learned):
-    metric, _, queries = learned
-    forest = metric.forest_
-    rows = prepare(queries, metric.mean_, metric.scale_)
-    for node in np.flatnonzero(forest.left != LEAF)[:40]:
-        row = forest.split[node]
-        for x in rows[:5]:
-            found = distance.project(x, forest.gaps[row], forest.weights[row])
-            assert found == pytest.approx(naive.project(forest, node, x), abs=1e-6, rel=1e-9)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 4.0])
@@ -117,23 +68,10 @@ def test_bits_do_not_depend_on_threads(learned):
     np.testing.assert_array_equal(first, second)
 
 
-def test_blocks_cover_every_row_once():
-    for n, threads, most in [(0, 1, 5), (1, 4, 5), (10, 3, 5), (10, 1, 3), (11, 4, 1), (7, 7, 9)]:
-        ranges = distance.blocks(n, threads, most)
-        assert [i for low, high in ranges for i in range(low, high)] == list(range(n))
-        assert all(high - low <= most for low, high in ranges)
-
-
-def test_logistic_at_the_ends():
-    x = [-1e9, -800.0, -3.0, 0.0, 3.0, 800.0, 1e9]
-    found = [distance.logistic(v) for v in x]
-    np.testing.assert_allclose(found, [naive.logistic(v) for v in x], atol=1e-15)
-
-
 def test_many_pairs_go_in_blocks(small_forest, small):
     X = small[0]
     rng = np.random.default_rng(0)
-    i, j = rng.integers(0, len(X), (2, 3 * distance.PAIR_BLOCK + 5))
+    i, j = rng.integers(0, len(X), (2, 3 * distance.PAIRS_PER_TASK + 5))
     D = small_forest.pairwise_distances(X)
     np.testing.assert_allclose(small_forest.pair_distance(X[i], X[j]), D[i, j], atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""The flat arrays: joining trees and the invariants that `check` guards."""
+"""The flat arrays: joining trees and the invariants that `check_forest` guards."""
 
 import pickle
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metricforest import HierarchyForest
-from metricforest.core.forest import LEAF, Forest, check, gap_dtype, join
+from metricforest.core.forest import LEAF, Forest, check_forest, gap_dtype, join_forests
 
 
 def one_split(shift: int = 0) -> Forest:
@@ -43,8 +43,8 @@ def stump() -> Forest:
 
 
 def test_joined_trees_keep_their_links():
-    forest = join([one_split(), stump(), one_split(1)])
-    check(forest, 2)
+    forest = join_forests([one_split(), stump(), one_split(1)])
+    check_forest(forest, 2)
     assert forest.n_trees == 3
     assert forest.n_points == 3
     assert forest.n_splits == 2
@@ -57,7 +57,11 @@ def test_joined_trees_keep_their_links():
 
 def test_joining_is_associative():
     a, b, c = one_split(), stump(), one_split(1)
-    for left, right in zip(join([join([a, b]), c]), join([a, join([b, c])]), strict=True):
+    for left, right in zip(
+        join_forests([join_forests([a, b]), c]),
+        join_forests([a, join_forests([b, c])]),
+        strict=True,
+    ):
         np.testing.assert_array_equal(left, right)
 
 
@@ -68,7 +72,7 @@ def test_nbytes_counts_every_array():
 
 def test_pickled_forest_is_the_same(small_forest):
     again = pickle.loads(pickle.dumps(small_forest.forest_))
-    check(again, 5)
+    check_forest(again, 5)
     for mine, theirs in zip(small_forest.forest_, again, strict=True):
         np.testing.assert_array_equal(mine, theirs)
         assert mine.dtype == theirs.dtype
@@ -104,9 +108,9 @@ def test_pickled_forest_is_the_same(small_forest):
 )
 def test_check_names_what_is_off(name, change, match):
     forest = one_split()
-    check(forest, 2)
+    check_forest(forest, 2)
     with pytest.raises(ValueError, match=match):
-        check(forest._replace(**{name: change(getattr(forest, name))}), 2)
+        check_forest(forest._replace(**{name: change(getattr(forest, name))}), 2)
 
 
 def seven_nodes(left, right, start, stop) -> Forest:
@@ -137,9 +141,9 @@ def test_check_wants_the_left_subtree_before_the_right_one():
         [0, 0, 0, 1, 1, 2, 3],
         [4, 3, 1, 3, 2, 3, 4],
     )
-    check(good, 1)
+    check_forest(good, 1)
     with pytest.raises(ValueError, match="a subtree is not one range of nodes"):
-        check(
+        check_forest(
             seven_nodes(
                 [1, 2, LEAF, LEAF, 5, LEAF, LEAF],
                 [3, 4, LEAF, LEAF, 6, LEAF, LEAF],
@@ -155,16 +159,16 @@ def test_check_finds_a_node_that_is_nobodys_child():
     leaf = {"left": LEAF, "right": LEAF, "split": LEAF, "parent": 1, "start": 0, "stop": 3}
     orphan = {name: np.append(getattr(f, name), np.int32(value)) for name, value in leaf.items()}
     with pytest.raises(ValueError, match="a node is nobody's child"):
-        check(f._replace(root=np.array([0, 4], np.int32), **orphan), 2)
+        check_forest(f._replace(root=np.array([0, 4], np.int32), **orphan), 2)
 
 
 def test_check_is_not_fooled_by_numbers_that_wrap_around():
     third = 1_431_655_766
     root = np.cumsum([0, third, third, third], dtype=np.int32)
-    f = join([one_split()] * 3)
+    f = join_forests([one_split()] * 3)
     root[-1] = 9
     with pytest.raises(ValueError, match="root is off"):
-        check(f._replace(root=root), 2)
+        check_forest(f._replace(root=root), 2)
 
 
 @pytest.mark.parametrize("size", [1, 4, 1 << 18])
@@ -172,7 +176,7 @@ def test_check_sees_every_part_of_a_large_forest(small_forest, monkeypatch, size
     """Any change of one number of the structure is found, wherever it lies."""
     monkeypatch.setattr("metricforest.core.forest.CHECKED", size)
     forest = small_forest.forest_
-    check(forest, 5)
+    check_forest(forest, 5)
     rng = np.random.default_rng(size)
     for name in ("root", "left", "right", "parent", "start", "stop", "split", "order"):
         for _ in range(8):
@@ -180,16 +184,16 @@ def test_check_sees_every_part_of_a_large_forest(small_forest, monkeypatch, size
             at = tuple(rng.integers(array.shape))
             array[at] ^= rng.choice(np.append(1 << np.arange(31), -1)).astype(np.int32)
             with pytest.raises(ValueError, match="not a valid forest"):
-                check(forest._replace(**{name: array}), 5)
+                check_forest(forest._replace(**{name: array}), 5)
     for at in ((0, 0), (-1, -1)):
         weights = forest.weights.copy()
         weights[at] = np.inf
         with pytest.raises(ValueError, match="a weight is not finite"):
-            check(forest._replace(weights=weights), 5)
+            check_forest(forest._replace(weights=weights), 5)
         gaps = forest.gaps.copy()
         gaps[at] = 5
         with pytest.raises(ValueError, match="a feature is not below 5"):
-            check(forest._replace(gaps=gaps), 5)
+            check_forest(forest._replace(gaps=gaps), 5)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +218,7 @@ def test_far_features_are_reached_in_steps(used):
     X[:, used] = np.random.default_rng(0).normal(size=(40, len(used)))
     forest = HierarchyForest(2, max_features=746, random_state=0).fit(X).forest_
     assert forest.gaps.dtype == np.uint8
-    check(forest, 1000)
+    check_forest(forest, 1000)
     for features, weights in zip(forest.features, forest.weights, strict=True):
         assert features[weights[:-1] != 0].tolist() == used
 
@@ -227,7 +231,7 @@ def test_more_than_65536_features_are_routed_right():
     X[4:, -1] = 1.0
     forest = HierarchyForest(n_estimators=2, max_features=3, random_state=0).fit(X)
     assert forest.forest_.gaps.dtype == np.uint32
-    check(forest.forest_, d)
+    check_forest(forest.forest_, d)
     D = forest.pairwise_distances(X)
     assert D[0, 1] == 0
     assert D[0, 5] > 0

@@ -9,7 +9,7 @@ import pytest
 from conftest import balance_scale, fruit_and_cycles, three_clusters
 from metricforest.core import grow
 from metricforest.core.compiled import collector_resting
-from metricforest.core.forest import LEAF, check
+from metricforest.core.forest import LEAF, check_forest
 from metricforest.core.ssmmc import CANNOT, MUST
 from metricforest.supervision.constraints import Constraints, gather
 
@@ -32,10 +32,10 @@ def settings(**changes):
 def tree(X, table=None, seed=0, subgradient=None, **changes):
     table = gather(len(X)) if table is None else table
     rows = np.ascontiguousarray(X, np.float32)
-    forest, stats = grow.tree(
+    forest, stats = grow.grow_tree(
         rows, table.members, table.kind, seed, settings(**changes), subgradient
     )
-    check(forest, rows.shape[1])
+    check_forest(forest, rows.shape[1])
     return forest, dict(zip(grow.STATISTICS, stats, strict=True))
 
 
@@ -88,20 +88,6 @@ def test_every_feature_gets_its_turn():
     assert (np.diff(forest.features.astype(int), axis=1) > 0).all()
     expected = counts.sum() / 12
     assert (abs(counts - expected) < 5 * np.sqrt(expected)).all()
-
-
-def test_random_numbers_are_uniform():
-    state = np.array([42], np.uint64)
-    counts = np.bincount([grow.random_below(state, 7) for _ in range(7_000)], minlength=7)
-    assert len(counts) == 7
-    assert (abs(counts - 1_000) < 150).all()
-
-
-def test_splitmix_reference_values():
-    """The first outputs of splitmix64 from the seed 1234567, as published with it."""
-    state = np.array([1234567], np.uint64)
-    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    assert [int(grow.next_random(state)) for _ in range(3)] == expected
 
 
 def test_statistics_add_up():
@@ -199,8 +185,8 @@ def test_read_only_and_writable_inputs_give_the_same_tree():
     X = np.ascontiguousarray(X, np.float32)
     frozen = X.copy()
     frozen.flags.writeable = False
-    first, _ = grow.tree(X, *table, 3, settings())
-    second, _ = grow.tree(frozen, *table, 3, settings())
+    first, _ = grow.grow_tree(X, *table, 3, settings())
+    second, _ = grow.grow_tree(frozen, *table, 3, settings())
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(X, frozen)

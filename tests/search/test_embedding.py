@@ -80,7 +80,7 @@ def test_a_lone_leaf_has_no_coordinates():
 
 
 def test_same_vectors_for_any_number_of_threads(small_forest, small, monkeypatch):
-    monkeypatch.setattr("metricforest.search.embedding.BLOCK", 7)
+    monkeypatch.setattr("metricforest.search.embedding.ROWS_PER_TASK", 7)
     expected = small_forest.transform(small[0])
     for n_jobs in (2, 4):
         metric = HierarchyForest(12, random_state=0, n_jobs=n_jobs)

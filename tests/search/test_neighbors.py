@@ -30,7 +30,7 @@ def searchable(metric):
 
 
 def merge(metric, n_threads):
-    metric._searched._index = ix.merge(metric.forest_, metric._index(), n_threads)
+    metric._searched._index = ix.merge_points(metric.forest_, metric._index(), n_threads)
 
 
 def by_sorting(D, ids, k):
@@ -129,9 +129,9 @@ def test_sums_of_the_scan_are_as_near_as_promised(learned):
     paths = neighbors.paths_of(forest, index, queries.rows, queries.turn, queries.own)
     sums = neighbors.scan(forest, index, paths, False)
     lanes = np.arange(len(Q))
-    found = sums[lanes // neighbors.LANES, :, lanes % neighbors.LANES]
+    found = sums[lanes // neighbors.QUERY_LANES, :, lanes % neighbors.QUERY_LANES]
     exact = forest.n_trees * metric.pairwise_distances(Q, X)[queries.turn]
-    allowed = exact * (neighbors.slack(forest) - 1) / 4 + neighbors.TINY
+    allowed = exact * (neighbors.slack(forest) - 1) / 4 + neighbors.UNDERFLOW
     assert (np.abs(found - exact) <= allowed).all()
 
 
@@ -160,8 +160,8 @@ def test_radius_search_is_filtering_all_distances(learned, hard, keep_certaintie
 def test_passes_without_kept_certainties_may_be_many(learned, monkeypatch):
     metric, _, Q = learned
     expected = metric.kneighbors(Q, 4, n_candidates=None)
-    monkeypatch.setattr(neighbors, "SCRATCH", 1)
-    monkeypatch.setattr(neighbors, "TASK", 33)
+    monkeypatch.setattr(neighbors, "SUMS_AT_ONCE", 1)
+    monkeypatch.setattr(neighbors, "QUERIES_PER_TASK", 33)
     assert_same(fresh(metric, keep_certainties=False).kneighbors(Q, 4, n_candidates=None), expected)
 
 
@@ -185,7 +185,7 @@ def candidates(metric, asked, quota, seed=0, k=1):
     queries = neighbors.queries_of(forest, index, rows)
     own = queries.own[queries.turn]
     paths = neighbors.paths_of(forest, index, queries.rows, queries.turn, own)
-    found = neighbors.gather(
+    found = neighbors.climbing_candidates(
         forest, index, queries.rows, queries.turn, own, paths, quota, k, np.uint64(seed)
     )
     parts = np.split(found.slots, found.first[1:-1])
@@ -300,7 +300,7 @@ def test_draws_depend_on_the_seed():
 @pytest.mark.parametrize("n_candidates", [None, 3])
 def test_same_bits_for_any_number_of_threads(learned, monkeypatch, n_candidates):
     metric, _, Q = learned
-    monkeypatch.setattr(neighbors, "TASK", 7)
+    monkeypatch.setattr(neighbors, "QUERIES_PER_TASK", 7)
     expected = metric.kneighbors(Q, 4, n_candidates=n_candidates)
     inside = metric.radius_neighbors(None, 0.2)
     for n_jobs in (1, 2, 4):
@@ -353,7 +353,13 @@ def test_pickle_keeps_the_index_and_compiles_nothing(learned):
     metric.add(X[:3])
     metric.remove([1])
     expected = metric.kneighbors(Q, 3)
-    kernels = (neighbors.measure, neighbors.select, neighbors.paths_of, neighbors.gather, ix.bury)
+    kernels = (
+        neighbors.measure_candidates,
+        neighbors.select_nearest,
+        neighbors.paths_of,
+        neighbors.climbing_candidates,
+        ix.bury,
+    )
     compiled = [len(k.signatures) for k in kernels]
     again = pickle.loads(pickle.dumps(metric))
     assert_same(again.kneighbors(Q, 3), expected)
@@ -610,20 +616,9 @@ def test_heap_keeps_the_first_in_order(pairs, room):
     far, who = np.empty(room), np.empty(room, np.int64)
     size = 0
     for d, i in pairs:
-        size = neighbors.keep(d, i, size, far, who)
-    neighbors.sort_heap(size, far, who)
+        size = neighbors.heap_add(d, i, size, far, who)
+    neighbors.heap_sort(size, far, who)
     assert list(zip(far[:size], who[:size], strict=True)) == sorted(pairs)[:room]
-
-
-def test_drawn_numbers_are_below_their_bound():
-    state = np.uint64(1)
-    for bound in (1, 2, 7, 1000, 2**31):
-        numbers = []
-        for _ in range(400):
-            state, r = neighbors.draw(np.uint64(state), bound)
-            numbers.append(r)
-        assert 0 <= min(numbers) <= max(numbers) < bound
-        assert np.mean(numbers) == pytest.approx((bound - 1) / 2, rel=0.15, abs=1e-9)
 
 
 def test_bytes_of_an_index_are_as_documented(small_forest, small):

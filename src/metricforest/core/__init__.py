@@ -1,1 +1,40 @@
-"""Growing a forest and measuring in it: compiled kernels and the functions that call them."""
+"""Growing a forest and measuring in it: compiled kernels and the functions that call them.
+
+These names are the door: the rest of the library uses no others.
+"""
+
+from .compiled import kernel
+from .descent import descend, leaves_of, next_node, project, sigmoid
+from .distance import PAIRS_PER_TASK, distance_at, pair_distance, pairwise_distance, separating_node
+from .forest import LEAF, Forest, check_forest, join_forests, read_only, read_only_view
+from .grow import STATISTICS, Settings, grow_tree
+from .parallel import in_parallel, row_ranges
+from .ssmmc import CANNOT, MUST, TRIPLET
+
+__all__ = [
+    "CANNOT",
+    "LEAF",
+    "MUST",
+    "PAIRS_PER_TASK",
+    "STATISTICS",
+    "TRIPLET",
+    "Forest",
+    "Settings",
+    "check_forest",
+    "descend",
+    "distance_at",
+    "grow_tree",
+    "in_parallel",
+    "join_forests",
+    "kernel",
+    "leaves_of",
+    "next_node",
+    "pair_distance",
+    "pairwise_distance",
+    "project",
+    "read_only",
+    "read_only_view",
+    "row_ranges",
+    "separating_node",
+    "sigmoid",
+]

@@ -25,10 +25,10 @@ from .compiled import kernel
 intrinsic: Any = numba_intrinsic  # what it decorates is called without the first argument
 
 VECTOR = 64  # bytes: 16 float32, 8 float64
-LANES = 8  # points whose projections `lane_dots` sums together
+POINT_LANES = 8  # points whose projections `lane_dots` sums together
 TALL = 4  # rows at a time
 FETCHED = 512  # entries of a row that are asked for ahead, at most
-CHUNK = 128  # rows that stay in the cache while all tiles go over them
+ROWS_PER_TILE = 128  # rows that stay in the cache while all tiles go over them
 
 
 class Matrix:
@@ -77,14 +77,14 @@ def shuffle(builder, a, b, places):
     return builder.shuffle_vector(a, b, mask)
 
 
-def spread(builder, x, lanes: int):
+def broadcast(builder, x, lanes: int):
     """A vector of x in every place."""
     empty = ir.Constant(ir.VectorType(x.type, lanes), ir.Undefined)
     first = builder.insert_element(empty, x, ir.Constant(ir.IntType(32), 0))
     return shuffle(builder, first, empty, [0] * lanes)
 
 
-def zeros(builder, matrix: Matrix, count: int):
+def sums_of_vectors(builder, matrix: Matrix, count: int):
     """So many vectors to add up in, 0 from here on."""
     zero = ir.Constant(ir.VectorType(matrix.item, matrix.lanes), None)
     return [cgutils.alloca_once_value(builder, zero) for _ in range(count)]
@@ -108,7 +108,7 @@ def row_dots(n_rows: int):
     def dots(typing_context, rows, i, v, p):
         def generate(context, builder, signature, args):
             rows, v, p = (Matrix(context, builder, signature.args[k], args[k]) for k in (0, 2, 3))
-            sums = zeros(builder, rows, n_rows)
+            sums = sums_of_vectors(builder, rows, n_rows)
             with rows.vectors() as k:
                 x = v.load(k)
                 for t in range(n_rows):
@@ -142,7 +142,9 @@ def add_rows(n_rows: int):
         def generate(context, builder, signature, args):
             c, rows, out = (Matrix(context, builder, signature.args[k], args[k]) for k in (0, 1, 3))
             places = [builder.add(args[2], number(t)) for t in range(n_rows)]
-            weights = [spread(builder, builder.load(c.at(place)), rows.lanes) for place in places]
+            weights = [
+                broadcast(builder, builder.load(c.at(place)), rows.lanes) for place in places
+            ]
             with rows.vectors() as k:
                 terms = [
                     builder.fmul(weight, rows.load(place, k))
@@ -170,7 +172,7 @@ def mix_rows(typing_context, a, A, i, b, B, j, out, r):
 
     def generate(context, builder, signature, args):
         A, B, out = (Matrix(context, builder, signature.args[k], args[k]) for k in (1, 4, 6))
-        a, b = (spread(builder, args[k], A.lanes) for k in (0, 3))
+        a, b = (broadcast(builder, args[k], A.lanes) for k in (0, 3))
         with A.vectors() as k:
             first = builder.fmul(a, A.load(args[2], k))
             second = builder.fmul(b, B.load(args[5], k))
@@ -211,18 +213,18 @@ def add_tile(typing_context, W, start, stop, a, b, sign, M):
     def generate(context, builder, signature, args):
         W, M = (Matrix(context, builder, signature.args[k], args[k]) for k in (0, 6))
         _, start, stop, a, b, sign, _ = args
-        sums = zeros(builder, W, TALL)
+        sums = sums_of_vectors(builder, W, TALL)
         with cgutils.for_range_slice(builder, start, stop, number(1), inc=True) as (i, _):
             x = W.load(i, b)
             for t in range(TALL):
                 c = builder.load(W.at(i, builder.add(a, number(t))))
-                add_to(builder, sums[t], builder.fmul(spread(builder, c, W.lanes), x))
+                add_to(builder, sums[t], builder.fmul(broadcast(builder, c, W.lanes), x))
         for t in range(TALL):
             row = builder.add(a, number(t))
             total = builder.load(sums[t])
             if W.item != M.item:
                 total = builder.fpext(total, ir.VectorType(M.item, W.lanes))
-            total = builder.fmul(spread(builder, sign, W.lanes), total)
+            total = builder.fmul(broadcast(builder, sign, W.lanes), total)
             M.store(builder.fadd(M.load(row, b, lanes=W.lanes), total), row, b)
         return context.get_dummy_value()
 
@@ -242,11 +244,11 @@ def lane_dots(typing_context, weights, features, columns, out):
         weights, features, columns, out = (
             Matrix(context, builder, signature.args[k], args[k]) for k in range(4)
         )
-        sums = zeros(builder, columns, TALL)
+        sums = sums_of_vectors(builder, columns, TALL)
         n = builder.sub(weights.pitch, number(1))
 
         def weight(k):
-            return spread(
+            return broadcast(
                 builder, builder.fpext(builder.load(weights.at(k)), columns.item), columns.lanes
             )
 
@@ -287,7 +289,7 @@ def count_holding(typing_context, places, n, low, size, n_ranges, count):
             builder.store(ir.Constant(vector, None), total)
             with cgutils.for_range(builder, args[4]) as loop:
                 first, width = (
-                    spread(builder, builder.load(array.at(loop.index)), places.lanes)
+                    broadcast(builder, builder.load(array.at(loop.index)), places.lanes)
                     for array in (low, size)
                 )
                 # Below the range the difference wraps round to a large number.
@@ -342,10 +344,10 @@ def gram(W, n, size, lam):
     M = np.empty((size + TALL - 1, W.shape[1]))
     for a in range(len(M)):
         cleared(M[a])
-    for start in range(0, n, CHUNK):
+    for start in range(0, n, ROWS_PER_TILE):
         for a in range(0, size, TALL):
             for b in range(0, a + TALL, 16):
-                add_tile(W, start, min(start + CHUNK, n), a, b, 1.0, M)
+                add_tile(W, start, min(start + ROWS_PER_TILE, n), a, b, 1.0, M)
     for a in range(size):
         M[a, a] += lam
     return M

@@ -1,98 +1,65 @@
-"""Projection P, certainty p, tree distance H and forest distance D (paper section 2.1, eq. 1-3).
+"""Certainty p, tree distance H and forest distance D (paper section 2.1, eq. 1-3).
 
-    P_l(x)  = w_l . [x^K, 1]                                 <= 0 goes left
-    s_l(x)  = sigma(alpha P_l(x)), rounded to float32
     p(a, b) = |s_l(a) - s_l(b)|                              at the lowest common node l
     H(a, b) = p(a, b) |l| / N, 0 where l is a leaf
     D(a, b) = mean of H over the trees
 
-s is rounded so that an index can keep it and still measure the same bits; everything after that is
-float64, and trees are summed in order. With ``hard`` the certainty p is 1. Rows are float32 and
-already prepared (standardised); nobody checks them again here. Work is cut into blocks of rows for a
-thread pool: every output row has one writer, so the bits do not depend on the number of threads.
+s_l is float32 (`descent.sigmoid`); everything after that is float64, and trees are summed in order.
+With ``hard`` the certainty p is 1. Rows are float32 and already prepared (standardised).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from .compiled import kernel
+from .descent import next_node, sigmoid
 from .forest import LEAF, Forest, read_only_view
+from .parallel import in_parallel, row_ranges
 
-PAIR_BLOCK = 2048  # pairs per task
-
-
-@kernel
-def project(x, gaps, weights):
-    """P(x), summed in float64 in one fixed order: its sign must not depend on who asks."""
-    d_k = gaps.size
-    s0 = np.float64(weights[d_k])
-    s1 = s2 = s3 = 0.0
-    last = k = 0
-    while k + 4 <= d_k:
-        f0 = last + np.int64(gaps[k])
-        f1 = f0 + np.int64(gaps[k + 1])
-        f2 = f1 + np.int64(gaps[k + 2])
-        last = f2 + np.int64(gaps[k + 3])
-        s0 += np.float64(weights[k]) * np.float64(x[f0])
-        s1 += np.float64(weights[k + 1]) * np.float64(x[f1])
-        s2 += np.float64(weights[k + 2]) * np.float64(x[f2])
-        s3 += np.float64(weights[k + 3]) * np.float64(x[last])
-        k += 4
-    while k < d_k:
-        last += np.int64(gaps[k])
-        s0 += np.float64(weights[k]) * np.float64(x[last])
-        k += 1
-    return (s0 + s1) + (s2 + s3)
+PAIRS_PER_TASK = 2048
 
 
 @kernel
-def logistic(x):
-    return 1.0 / (1.0 + np.exp(-x)) if x >= 0.0 else 1.0 - 1.0 / (1.0 + np.exp(x))
-
-
-@kernel
-def sigmoid(p, alpha):
-    """s_l(x) of a projection p."""
-    return np.float32(logistic(alpha * p))
-
-
-@kernel
-def parted(a, b):
+def certainty(a, b):
     """p(a, b) of two sigmoids."""
     return abs(np.float64(a) - np.float64(b))
 
 
 @kernel
-def parting(forest, t, a, b):
-    """The node of tree t that parts a and b, LEAF where none does, and both projections there."""
+def node_height(forest, node):
+    """|l| / N, as learned: rows that come and go in an index do not change distances."""
+    return (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
+
+
+@kernel
+def separating_node(forest, t, a, b):
+    """The node of tree t that separates a and b, LEAF where none does, and both projections there."""
     node = forest.root[t]
     while forest.left[node] != LEAF:
-        row = forest.split[node]
-        pa = project(a, forest.gaps[row], forest.weights[row])
-        pb = project(b, forest.gaps[row], forest.weights[row])
-        if (pa > 0.0) != (pb > 0.0):
+        child, pa = next_node(forest, node, a)
+        other, pb = next_node(forest, node, b)
+        if child != other:
             return node, pa, pb
-        node = forest.right[node] if pa > 0.0 else forest.left[node]
+        node = child
     return np.int32(LEAF), 0.0, 0.0
 
 
 @kernel
 def distance_at(forest, node, pa, pb, alpha, hard):
-    """H(a, b) of two rows with these projections that `node` parts."""
+    """H(a, b) of two rows with these projections that `node` separates."""
     if node == LEAF:
         return 0.0
-    height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
-    return height if hard else height * parted(sigmoid(pa, alpha), sigmoid(pb, alpha))
+    height = node_height(forest, node)
+    return height if hard else height * certainty(sigmoid(pa, alpha), sigmoid(pb, alpha))
 
 
 @kernel
 def tree_distance(forest, t, a, b, alpha, hard):
-    """H_t(a, b): walk down together until the two part."""
-    node, pa, pb = parting(forest, t, a, b)
+    """H_t(a, b): walk down together until the two separate."""
+    node, pa, pb = separating_node(forest, t, a, b)
     return distance_at(forest, node, pa, pb, alpha, hard)
 
 
@@ -126,12 +93,11 @@ def sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch):
         if forest.left[base + node] == LEAF:
             continue
         left, right = forest.left[base + node] - base, forest.right[base + node] - base
-        row = forest.split[base + node]
         depth[left] = depth[right] = depth[node] + 1
         a, b = first[node], 0
         for j in range(first[node], last[node]):
             i = order[j]
-            p = project(B[i], forest.gaps[row], forest.weights[row])
+            _, p = next_node(forest, base + node, B[i])
             by_row[depth[node], i] = sigmoid(p, alpha)
             if p > 0.0:
                 scratch[b] = i
@@ -160,16 +126,13 @@ def add_tree(forest, t, A, alpha, hard, order, first, last, certain, low, high, 
         depth = 0
         row_out = out[i]
         while forest.left[node] != LEAF:
-            row = forest.split[node]
-            p = project(A[i], forest.gaps[row], forest.weights[row])
+            ours, p = next_node(forest, node, A[i])
+            other = forest.left[node] + forest.right[node] - ours
             mine = sigmoid(p, alpha)
-            height = (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
-            ours, other = forest.left[node], forest.right[node]
-            if p > 0.0:
-                ours, other = other, ours
+            height = node_height(forest, node)
             theirs = certain[depth]
             for j in range(first[other - base], last[other - base]):
-                row_out[order[j]] += height if hard else height * parted(mine, theirs[j])
+                row_out[order[j]] += height if hard else height * certainty(mine, theirs[j])
             node = ours
             depth += 1
 
@@ -183,24 +146,6 @@ def depth_of(forest: Forest, t: int) -> int:
     return int(depth.max())
 
 
-def blocks(n: int, n_threads: int, most: int) -> list[tuple[int, int]]:
-    """Ranges that cover n rows: at least one per thread, none longer than `most`."""
-    size = max(1, min(most, -(-n // n_threads)))
-    return [(low, min(low + size, n)) for low in range(0, n, size)]
-
-
-def in_parallel(n_threads: int, calls: Iterable[tuple]) -> None:
-    """Run (function, argument, ...) calls on a thread pool; the first error is raised."""
-    calls = list(calls)
-    if n_threads == 1 or len(calls) == 1:
-        for function, *arguments in calls:
-            function(*arguments)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        for task in [pool.submit(*call) for call in calls]:
-            task.result()
-
-
 def pair_distance(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
 ) -> np.ndarray:
@@ -209,7 +154,7 @@ def pair_distance(
     out = np.empty(len(A))
     calls = (
         (forest_distance, forest, A, B, alpha, hard, low, high, out)
-        for low, high in blocks(len(A), n_threads, PAIR_BLOCK)
+        for low, high in row_ranges(len(A), n_threads, PAIRS_PER_TASK)
     )
     in_parallel(n_threads, calls)
     return out
@@ -223,7 +168,7 @@ def pairwise_distance(
     out = np.zeros((len(A), len(B)))
     order = np.empty(len(B), np.int32)
     scratch = np.empty(len(B), np.int32)
-    ranges = blocks(len(A), n_threads, len(A) or 1)
+    ranges = row_ranges(len(A), n_threads, len(A) or 1)
     with ThreadPoolExecutor(n_threads) as pool:
         for t in range(forest.n_trees):
             size = forest.root[t + 1] - forest.root[t]

@@ -75,7 +75,7 @@ def gap_dtype(n_features: int, d_k: int) -> type:
     return np.uint16 if n_features <= 1 << 16 else np.uint32
 
 
-def join(forests: Sequence[Forest]) -> Forest:
+def join_forests(forests: Sequence[Forest]) -> Forest:
     """One forest with the trees of all, in the order given. All must share points and d_k."""
     node_shift = np.cumsum([0] + [len(f.left) for f in forests])
     split_shift = np.cumsum([0] + [f.n_splits for f in forests])
@@ -121,10 +121,10 @@ def read_only(arrays: Any) -> Any:
     return type(arrays)(*map(read_only_view, arrays))
 
 
-CHECKED = 1 << 18  # numbers that `check` looks at together: its memory is bounded
+CHECKED = 1 << 18  # numbers that `check_forest` looks at together: its memory is bounded
 
 
-def check(forest: Forest, n_features: int) -> None:
+def check_forest(forest: Forest, n_features: int) -> None:
     """Raise ValueError unless every invariant that the compiled code relies on holds.
 
     Beside the forest it takes a byte per split, a byte per point and a few megabytes.

@@ -19,9 +19,10 @@ import numpy as np
 from .compiled import collector_resting, inlined, kernel
 from .convex import Rows, gather_all, project_all
 from .dense import cleared, fetch_row, mix_rows, padded
-from .distance import project
+from .descent import project
 from .forest import LEAF, Forest, gap_dtype, read_only_view
 from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
+from .random import random_below, random_sign
 from .ranking import median_cut
 from .ssmmc import (
     HISTORY,
@@ -40,7 +41,6 @@ from .ssmmc import (
 GAP_8, GAP_16, GAP_32 = (1 << 8) - 1, (1 << 16) - 1, (1 << 32) - 1  # longest steps, by width
 JITTER = 0.5  # random part of the start, in units of it, where every split may use every feature
 AHEAD = 8  # rows of X that are asked for while one is read
-SMALLEST = 2.0**-63  # steps of a random number
 REDRAWS = 3  # feature subsets tried before a node that will not split becomes a leaf
 
 STATISTICS = (
@@ -59,7 +59,7 @@ N_SUPERVISED, PASSES, ROUNDS, UNFINISHED, N_UNSUPERVISED, PASSES_UNSUPERVISED, R
 
 
 class Settings(NamedTuple):
-    """What `grow_tree` needs to know besides data."""
+    """What growing needs to know besides data. Files name its text: the name of the class stays."""
 
     d_k: int
     min_size: int
@@ -70,28 +70,6 @@ class Settings(NamedTuple):
     max_rounds: int
     max_iter: int
     max_rounds_unsupervised: int
-
-
-@kernel
-def next_random(state):
-    """splitmix64: the next 64 random bits."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@kernel
-def random_below(state, n):
-    """A random integer in [0, n). The bias of the modulus is below n / 2^64."""
-    return np.int64(next_random(state) % np.uint64(n))
-
-
-@kernel
-def random_sign(state):
-    """A random number in [-1, 1)."""
-    return np.float64(next_random(state)) * SMALLEST - 1.0
 
 
 @kernel
@@ -153,7 +131,7 @@ def take_rows(X, points, K):
 
 
 @kernel
-def store(w, mean, K, gaps, weights):
+def store_split(w, mean, K, gaps, weights):
     """Round w to the stored float32 and take the centring back out of the bias."""
     d_k = gaps.size
     longest = GAP_8 if gaps.itemsize == 1 else (GAP_16 if gaps.itemsize == 2 else GAP_32)
@@ -178,7 +156,7 @@ def store(w, mean, K, gaps, weights):
 
 
 @kernel
-def send(X, points, gaps, weights, side):
+def choose_sides(X, points, gaps, weights, side):
     """side[i] = whether point i goes right; returns how many do."""
     right = 0
     for i in range(points.size):
@@ -288,8 +266,8 @@ def split_node(
                 )
                 stats[N_UNSUPERVISED] += 1
                 stats[PASSES_UNSUPERVISED] += passes + 2 * AXIS_ITERATIONS + 2
-        store(w, mean, K, gaps, weights)
-        right = send(X, points, gaps, weights, side)
+        store_split(w, mean, K, gaps, weights)
+        right = choose_sides(X, points, gaps, weights, side)
         if 0 < right < n:
             stats[RESCUED] += rung > 0
             return right
@@ -297,7 +275,7 @@ def split_node(
 
 
 @kernel
-def grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
+def _grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
     """One tree. `members` int32 [L, 3] (rows of X, -1 pads a pair) and `kind` int8 [L], kinds sorted.
 
     Returns the arrays of a `Forest` of one tree (without `root`) and the statistics of its splits.
@@ -433,12 +411,12 @@ def grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
     return links[:n_nodes], gaps[:n_splits], weights[:n_splits], order, stats
 
 
-def tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np.ndarray]:
+def grow_tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np.ndarray]:
     """Grow one tree: (a forest of it alone, statistics)."""
     like = np.empty(0, gap_dtype(X.shape[1], settings.d_k))
     X, members, kind = map(read_only_view, (X, members, kind))
-    with collector_resting(grow_tree):
-        links, gaps, weights, order, stats = grow_tree(
+    with collector_resting(_grow_tree):
+        links, gaps, weights, order, stats = _grow_tree(
             X, members, kind, np.uint64(seed), settings, subgradient, like
         )
     gaps, weights = gaps.copy(), weights.copy()  # let go of the room for more splits

@@ -17,11 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.compiled import kernel
-from ..core.distance import PAIR_BLOCK, blocks, distance_at, in_parallel, pair_distance, parting
-from ..core.forest import LEAF, Forest, read_only_view
-from ..core.ssmmc import CANNOT, TRIPLET
-from ..search.neighbors import first_leaf
+from ..core import (
+    CANNOT,
+    LEAF,
+    PAIRS_PER_TASK,
+    TRIPLET,
+    Forest,
+    distance_at,
+    in_parallel,
+    kernel,
+    leaves_of,
+    pair_distance,
+    read_only_view,
+    row_ranges,
+    separating_node,
+)
 from ..supervision.constraints import Constraints
 
 WEIGHED = 4_096  # pairs of judged-different rows that importances are made of, at most
@@ -161,7 +171,7 @@ def is_grown_on(forest: Forest, rows: np.ndarray) -> bool:
     if len(rows) != forest.n_points:
         return False
     leaf = np.empty(len(rows), np.int32)
-    first_leaf(forest, read_only_view(rows), leaf)
+    leaves_of(forest, 0, read_only_view(rows), leaf)
     place = np.empty(len(rows), np.int32)
     place[forest.order[0]] = np.arange(len(rows), dtype=np.int32)
     return bool(((forest.start[leaf] <= place) & (place < forest.stop[leaf])).all())
@@ -213,7 +223,7 @@ def spread(
     mean, deviation = np.empty(len(A)), np.empty(len(A))
     calls = (
         (moments, forest, A, B, alpha, low, high, mean, deviation)
-        for low, high in blocks(len(A), n_threads, PAIR_BLOCK)
+        for low, high in row_ranges(len(A), n_threads, PAIRS_PER_TASK)
     )
     in_parallel(n_threads, calls)
     return mean, deviation
@@ -260,7 +270,7 @@ def nearest_pairs(
 def parts_of_pair(forest, a, b, alpha, node, part):
     """The parting node and H of every tree."""
     for t in range(forest.root.size - 1):
-        node[t], pa, pb = parting(forest, t, a, b)
+        node[t], pa, pb = separating_node(forest, t, a, b)
         part[t] = distance_at(forest, node[t], pa, pb, alpha, False)
 
 
@@ -271,7 +281,7 @@ def moments(forest, A, B, alpha, low, high, mean, deviation):
     for i in range(low, high):
         total = running = squares = 0.0
         for t in range(T):
-            node, pa, pb = parting(forest, t, A[i], B[i])
+            node, pa, pb = separating_node(forest, t, A[i], B[i])
             part = distance_at(forest, node, pa, pb, alpha, False)
             total += part
             off = part - running
@@ -288,7 +298,7 @@ def add_shares(forest, A, B, alpha, low, high, out):
     for i in range(low, high):
         a, b = A[i], B[i]
         for t in range(forest.root.size - 1):
-            node, pa, pb = parting(forest, t, a, b)
+            node, pa, pb = separating_node(forest, t, a, b)
             if node == LEAF:
                 continue
             part = distance_at(forest, node, pa, pb, alpha, False)

@@ -19,7 +19,7 @@ from sklearn.metrics import average_precision_score, precision_recall_curve
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import Metric
-from ..core.forest import LEAF
+from ..core import LEAF
 from ..hierarchy import HierarchyForest, check_count
 from ..inspection import calibration
 from ..supervision.labels import UNLABELLED, plain_labels, unlabelled_among

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.compiled import kernel
+from ..core import kernel
 
 A = 0.2  # how soon the chance of an edge falls with the distance in the plane
 EPOCHS = 200

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
-from ..core.compiled import kernel
+from ..core import kernel
 
 SLACK = (
     0.5  # impostors are listed this far beyond the margin, so that a list stays good for a while

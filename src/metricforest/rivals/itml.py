@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checks import check_choice, check_real, check_whole
-from ..core.compiled import kernel
+from ..core import kernel
 from ..warn import warn
 from .fitting import say
 from .mapped import LinearMetric

@@ -16,7 +16,7 @@ from joblib import Parallel, delayed
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
 from ..checks import check_choice, check_max_features, check_whole
-from ..core.compiled import kernel
+from ..core import kernel
 from ..storage.sklearn_trees import LEAF, pack, unpack
 from ..storage.values import check_array
 from .paired import PairMetric

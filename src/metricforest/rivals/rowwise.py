@@ -15,9 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core.compiled import kernel
-from ..core.distance import PAIR_BLOCK, blocks, in_parallel
-from ..core.forest import read_only_view
+from ..core import PAIRS_PER_TASK, in_parallel, kernel, read_only_view, row_ranges
 
 TILE = 128  # rows side by side in the cache
 
@@ -129,7 +127,7 @@ def distances_at(
         n_threads,
         (
             (_distances_at, A, B, first, second, low, high, out)
-            for low, high in blocks(len(out), n_threads, PAIR_BLOCK)
+            for low, high in row_ranges(len(out), n_threads, PAIRS_PER_TASK)
         ),
     )
     return out
@@ -140,7 +138,10 @@ def _every(kernel: Callable, A: np.ndarray, B: np.ndarray, n_threads: int) -> np
     A, B = _plain(A), _plain(B)
     in_parallel(
         n_threads,
-        ((kernel, A, B, low, high, out) for low, high in blocks(len(A), n_threads, len(A) or 1)),
+        (
+            (kernel, A, B, low, high, out)
+            for low, high in row_ranges(len(A), n_threads, len(A) or 1)
+        ),
     )
     return out
 

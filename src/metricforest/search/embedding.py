@@ -15,13 +15,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.compiled import kernel
-from ..core.distance import blocks, in_parallel, project
+from ..core.descent import descend
 from ..core.forest import LEAF, Forest
+from ..core.parallel import in_parallel, row_ranges
 
-BLOCK = 256  # rows per task
+ROWS_PER_TASK = 256
 
 
-def embed(forest: Forest, rows: np.ndarray, n_threads: int) -> sp.csr_matrix:
+def sparse_vectors(forest: Forest, rows: np.ndarray, n_threads: int) -> sp.csr_matrix:
     """One row per row, one column per node (roots stay empty); entries of a row are sorted."""
     T, M = forest.n_trees, len(forest.left)
     height = np.where(forest.left == LEAF, 0.0, (forest.stop - forest.start) / forest.n_points)
@@ -29,7 +30,7 @@ def embed(forest: Forest, rows: np.ndarray, n_threads: int) -> sp.csr_matrix:
     value = np.sqrt(np.maximum(height[above] - height, 0.0) / (2 * T))
     leaf = np.empty((len(rows), T), np.int32)
     depth = np.empty((len(rows), T), np.int32)
-    ranges = blocks(len(rows), n_threads, BLOCK)
+    ranges = row_ranges(len(rows), n_threads, ROWS_PER_TASK)
     in_parallel(n_threads, ((route, forest, rows, *ends, leaf, depth) for ends in ranges))
     start = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(depth.sum(axis=1, dtype=np.int64), out=start[1:])
@@ -46,15 +47,7 @@ def route(forest, rows, low, high, leaf, depth):
     """Leaf of every row in every tree, and the number of steps to it."""
     for t in range(forest.root.size - 1):
         for i in range(low, high):
-            node = forest.root[t]
-            k = 0
-            while forest.left[node] != LEAF:
-                row = forest.split[node]
-                p = project(rows[i], forest.gaps[row], forest.weights[row])
-                node = forest.right[node] if p > 0.0 else forest.left[node]
-                k += 1
-            leaf[i, t] = node
-            depth[i, t] = k
+            leaf[i, t], depth[i, t] = descend(forest, t, rows[i], 0.0, None)
 
 
 @kernel

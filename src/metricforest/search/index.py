@@ -7,7 +7,7 @@ The forest is fixed when it is learned: its planes and the sizes |H_tl| that dis
 The points of an index come and go. Those it was last merged with lie in `order` by the leaf they
 fall into, as in `Forest`. Points added since are few; they are kept beside and measured one by
 one. Points removed since stay where they are and are passed over (`dead`). When either have become
-many, `merge` sorts all of it anew.
+many, `merge_points` sorts all of it anew.
 
 What is kept of a point is s = sigma(alpha P) at every split on its path, node by node, so that the
 points on the far side of a split are one contiguous range (base is chosen so that no subtraction
@@ -27,11 +27,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.compiled import kernel
-from ..core.dense import LANES, fetch_row, lane_dots
-from ..core.distance import blocks, in_parallel, project, sigmoid
+from ..core.dense import POINT_LANES, fetch_row, lane_dots
+from ..core.descent import descend, sigmoid
 from ..core.forest import CHECKED, LEAF, Forest, read_only
+from ..core.parallel import in_parallel, row_ranges
 
-TRACE_BLOCK = 256  # points per task
+ROWS_PER_TASK = 256
 MAX_ID = 2**62
 
 
@@ -66,7 +67,9 @@ class Index(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
-def build(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads: int) -> Index:
+def build_index(
+    forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads: int
+) -> Index:
     """The index of the points a forest was grown on: row i has id i."""
     n, T, d = len(rows), forest.n_trees, rows.shape[1]
     place = np.empty_like(forest.order)
@@ -93,21 +96,21 @@ def build(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads:
         next_id=np.array([n]),
         n_changes=np.zeros(1, np.int64),
     )
-    return refresh(forest, read_only(index), alpha, keep, n_threads)
+    return refresh_index(forest, read_only(index), alpha, keep, n_threads)
 
 
-def over(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads: int) -> Index:
+def index_over(forest: Forest, rows: np.ndarray, alpha: float, keep: bool, n_threads: int) -> Index:
     """The index of other points than the forest was grown on: row i has id i."""
     none = rows[:0]
     nothing = np.zeros_like(forest.start)
-    first = build(forest._replace(order=forest.order[:, :0]), none, alpha, False, n_threads)
+    first = build_index(forest._replace(order=forest.order[:, :0]), none, alpha, False, n_threads)
     base = first_certain(forest, nothing, nothing)
     index = read_only(first._replace(start=nothing, stop=nothing, live=nothing, base=base))
-    index, _ids = add(forest, index, rows, np.arange(len(rows)), n_threads)
-    return refresh(forest, merge(forest, index, n_threads), alpha, keep, n_threads)
+    index, _ids = add_points(forest, index, rows, np.arange(len(rows)), n_threads)
+    return refresh_index(forest, merge_points(forest, index, n_threads), alpha, keep, n_threads)
 
 
-def pack(index: Index) -> dict[str, np.ndarray]:
+def index_arrays(index: Index) -> dict[str, np.ndarray]:
     """What a file must hold of an index; the rest follows from the forest and its rows."""
     names = ["certain", "alpha"]
     if index.n_changes[0]:
@@ -116,8 +119,10 @@ def pack(index: Index) -> dict[str, np.ndarray]:
     return {name: getattr(index, name) for name in names}
 
 
-def unpack(forest: Forest, rows: np.ndarray, packed: dict[str, np.ndarray], threads: int) -> Index:
-    """The index that `pack` took apart; ValueError unless it is one."""
+def index_from_arrays(
+    forest: Forest, rows: np.ndarray, packed: dict[str, np.ndarray], threads: int
+) -> Index:
+    """The index that `index_arrays` took apart; ValueError unless it is one."""
 
     def take(name: str, dtype: type, *shape: int | None) -> np.ndarray:
         array = packed.get(name)
@@ -142,7 +147,7 @@ def unpack(forest: Forest, rows: np.ndarray, packed: dict[str, np.ndarray], thre
         demand(part.min() >= 0.0 and part.max() <= 1.0, "a certainty is not in [0, 1]")
     T, M, d = forest.n_trees, len(forest.left), rows.shape[1]
     if "ids" not in packed:
-        index = build(forest, rows, alpha, False, threads)
+        index = build_index(forest, rows, alpha, False, threads)
     else:
         ids = take("ids", np.int64, None)
         n = len(ids)
@@ -190,14 +195,16 @@ def unpack(forest: Forest, rows: np.ndarray, packed: dict[str, np.ndarray], thre
     return read_only(index._replace(certain=certain))
 
 
-def refresh(forest: Forest, index: Index, alpha: float, keep: bool, n_threads: int) -> Index:
+def refresh_index(forest: Forest, index: Index, alpha: float, keep: bool, n_threads: int) -> Index:
     """The same points with s for this alpha, kept or not. Costs nothing if that is how it is."""
     n_certain = int(index.base[-1] + index.start[-1])  # the last node is a leaf: all s lie before
     if index.alpha[0] == alpha and len(index.certain) == keep * n_certain:
         return index
     certain = np.empty(keep * n_certain, np.float32)
     if keep:
-        calls = ((fill, forest, index, alpha, t, certain, 0) for t in range(forest.n_trees))
+        calls = (
+            (fill_certainties, forest, index, alpha, t, certain, 0) for t in range(forest.n_trees)
+        )
         in_parallel(n_threads, calls)
     new_leaf, new_certain = trace_all(forest, index.level, index.new_rows, alpha, n_threads)
     return read_only(
@@ -218,7 +225,7 @@ def live_ids(index: Index) -> np.ndarray:
     return np.sort(np.concatenate([index.ids[~index.dead], index.new_ids]))
 
 
-def find(index: Index, ids: np.ndarray) -> np.ndarray:
+def slots_of(index: Index, ids: np.ndarray) -> np.ndarray:
     """Slots of ids: below n merged points, from n on added ones, -1 where there is none."""
     n = len(index.ids)
     slot = np.full(len(ids), -1, np.int64)
@@ -234,7 +241,7 @@ def find(index: Index, ids: np.ndarray) -> np.ndarray:
     return slot
 
 
-def add(
+def add_points(
     forest: Forest, index: Index, rows: np.ndarray, ids: np.ndarray | None, n_threads: int
 ) -> tuple[Index, np.ndarray]:
     """The index with more points, and their ids; checked ids must be new."""
@@ -253,10 +260,10 @@ def add(
     return settle(forest, index, n_threads), ids
 
 
-def remove(forest: Forest, index: Index, ids: np.ndarray, n_threads: int) -> Index:
+def remove_points(forest: Forest, index: Index, ids: np.ndarray, n_threads: int) -> Index:
     """The index without these points; ids must be in it, each once."""
     n = len(index.ids)
-    slot = find(index, ids)
+    slot = slots_of(index, ids)
     old = slot[slot < n].astype(np.int32)
     keep = np.ones(len(index.new_ids), bool)
     keep[slot[slot >= n] - n] = False
@@ -282,11 +289,11 @@ def settle(forest: Forest, index: Index, n_threads: int) -> Index:
     n = len(index.ids)
     index = read_only(index)
     if len(index.new_ids) > max(128, n // 128) or index.dead.sum() > max(128, n // 4):
-        index = merge(forest, index, n_threads)
+        index = merge_points(forest, index, n_threads)
     return index
 
 
-def merge(forest: Forest, index: Index, n_threads: int) -> Index:
+def merge_points(forest: Forest, index: Index, n_threads: int) -> Index:
     """The same points, all of them in `order`; nothing is projected again."""
     n, T, M = len(index.ids), forest.n_trees, len(forest.left)
     slots = np.concatenate([np.flatnonzero(~index.dead), n + np.arange(len(index.new_ids))])
@@ -321,7 +328,7 @@ def merge(forest: Forest, index: Index, n_threads: int) -> Index:
     if len(index.certain) == 0:
         return merged
     certain = np.empty(int(merged.base[-1] + merged.start[-1]), np.float32)
-    calls = ((move, forest, index, merged, source, t, certain) for t in range(T))
+    calls = ((carry_certainties, forest, index, merged, source, t, certain) for t in range(T))
     in_parallel(n_threads, calls)
     return read_only(merged._replace(certain=certain))
 
@@ -334,7 +341,7 @@ def trace_all(
     certain = np.zeros((len(rows), int(level[-1])), np.float32)
     calls = (
         (trace, forest, level, rows, alpha, low, high, leaf, certain)
-        for low, high in blocks(len(rows), n_threads, TRACE_BLOCK)
+        for low, high in row_ranges(len(rows), n_threads, ROWS_PER_TASK)
     )
     in_parallel(n_threads, calls)
     return leaf, certain
@@ -356,28 +363,14 @@ def count_levels(forest, level):
 
 
 @kernel
-def trace_tree(forest, t, x, alpha, certain):
-    """Leaf of x in tree t; certain gets s at every split on the way."""
-    node = forest.root[t]
-    k = 0
-    while forest.left[node] != LEAF:
-        row = forest.split[node]
-        p = project(x, forest.gaps[row], forest.weights[row])
-        certain[k] = sigmoid(p, alpha)
-        k += 1
-        node = forest.right[node] if p > 0.0 else forest.left[node]
-    return node
-
-
-@kernel
 def trace(forest, level, rows, alpha, low, high, leaf, certain):
     for t in range(forest.root.size - 1):
         for i in range(low, high):
-            leaf[i, t] = trace_tree(forest, t, rows[i], alpha, certain[i, level[t] :])
+            leaf[i, t], _ = descend(forest, t, rows[i], alpha, certain[i, level[t] :])
 
 
 @kernel
-def fill(forest, index, alpha, t, certain, shift):
+def fill_certainties(forest, index, alpha, t, certain, shift):
     """certain[base - shift + j] = s of every point at every split of tree t.
 
     LANES neighbours in the order of the leaves go through the nodes that hold any of them together,
@@ -385,16 +378,16 @@ def fill(forest, index, alpha, t, certain, shift):
     """
     n, d = index.rows.shape
     deepest = index.level[t + 1] - index.level[t]
-    columns = np.zeros((d, LANES))
+    columns = np.zeros((d, POINT_LANES))
     features = np.empty((deepest, forest.gaps.shape[1]), np.int32)
     unpacked = np.full(deepest, LEAF, np.int32)  # the node of each depth that `features` are of
     stack = np.empty((deepest + 1, 2), np.int32)
-    p = np.empty(LANES)
-    for low in range(0, n, LANES):
-        high = min(low + LANES, n)
+    p = np.empty(POINT_LANES)
+    for low in range(0, n, POINT_LANES):
+        high = min(low + POINT_LANES, n)
         for j in range(low, high):
-            if j + LANES < n:
-                fetch_row(index.rows, index.order[t, j + LANES])
+            if j + POINT_LANES < n:
+                fetch_row(index.rows, index.order[t, j + POINT_LANES])
             x = index.rows[index.order[t, j]]
             for f in range(d):
                 columns[f, j - low] = x[f]
@@ -472,7 +465,7 @@ def regroup(forest, index, target, t, order, place, start, stop):
 
 
 @kernel
-def move(forest, old, new, source, t, certain):
+def carry_certainties(forest, old, new, source, t, certain):
     """Tree t of a merge: carry every s to where its point now lies."""
     root = forest.root[t]
     n = old.ids.size

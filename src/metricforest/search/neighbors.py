@@ -27,14 +27,17 @@ import numpy as np
 
 from ..core.compiled import inlined, kernel
 from ..core.dense import count_holding, padded
-from ..core.distance import blocks, in_parallel, parted, project, sigmoid
+from ..core.descent import leaves_of, project, sigmoid
+from ..core.distance import certainty, node_height
 from ..core.forest import LEAF, Forest, read_only_view
-from .index import Index, fill
+from ..core.parallel import in_parallel, row_ranges
+from ..core.random import random_place, scramble
+from .index import Index, fill_certainties
 
-LANES = 32  # queries that go through a tree together
-TASK = 512  # queries whose candidates are measured tree by tree, at most
-TINY = 1e-30  # beyond what float32 numbers too small to be normal lose
-SCRATCH = 1 << 24  # sums held at once where s is not kept but made tree by tree
+QUERY_LANES = 32  # queries that go through a tree together
+QUERIES_PER_TASK = 512  # queries whose candidates are measured tree by tree, at most
+UNDERFLOW = 1e-30  # beyond what float32 numbers too small to be normal lose
+SUMS_AT_ONCE = 1 << 24  # sums held at once where s is not kept but made tree by tree
 
 
 class Queries(NamedTuple):
@@ -76,7 +79,7 @@ def queries_of(forest: Forest, index: Index, rows: np.ndarray | None) -> Queries
         own = np.full(len(rows), -1)
     rows = read_only_view(rows)
     leaf = np.empty(len(rows), np.int32)
-    first_leaf(forest, rows, leaf)
+    leaves_of(forest, 0, rows, leaf)
     return Queries(rows, own, np.argsort(leaf, kind="stable"))
 
 
@@ -102,14 +105,18 @@ def nearest(
             found = scanned(forest, index, paths, own, hard, k, np.inf)
         else:
             stream, quota = np.uint64(seed), min(n_candidates, max(1, len(index.ids)))
-            found = gather(forest, index, queries.rows, turn, own, paths, quota, k, stream)
-        total = measure(forest, index, paths, hard, found)
+            found = climbing_candidates(
+                forest, index, queries.rows, turn, own, paths, quota, k, stream
+            )
+        total = measure_candidates(forest, index, paths, hard, found)
         first = k * np.arange(len(turn) + 1)
-        far, who, _ = select(forest, index, paths, own, hard, found, total, np.inf, first)
+        far, who, _ = select_nearest(forest, index, paths, own, hard, found, total, np.inf, first)
         distance[turn], ids[turn] = far.reshape(-1, k), who.reshape(-1, k)
 
-    most = TASK if n_candidates else max(TASK, scanned_together(index, hard))
-    in_parallel(n_threads, ((answer, *ends) for ends in blocks(n, n_threads, most)))
+    most = (
+        QUERIES_PER_TASK if n_candidates else max(QUERIES_PER_TASK, scanned_together(index, hard))
+    )
+    in_parallel(n_threads, ((answer, *ends) for ends in row_ranges(n, n_threads, most)))
     return distance, ids
 
 
@@ -125,15 +132,17 @@ def within(
         own = queries.own[turn]
         paths = paths_of(forest, index, queries.rows, turn, own)
         found = scanned(forest, index, paths, own, hard, 0, radius)
-        total = measure(forest, index, paths, hard, found)
+        total = measure_candidates(forest, index, paths, hard, found)
         first = found.first + len(index.new_ids) * np.arange(len(turn) + 1)
-        far, who, size = select(forest, index, paths, own, hard, found, total, radius, first)
+        far, who, size = select_nearest(
+            forest, index, paths, own, hard, found, total, radius, first
+        )
         for a, q in enumerate(turn):
             here = slice(first[a], first[a] + size[a])
             distance[q], ids[q] = far[here].copy(), who[here].copy()
 
-    most = max(TASK, scanned_together(index, hard))
-    in_parallel(n_threads, ((answer, *ends) for ends in blocks(n, n_threads, most)))
+    most = max(QUERIES_PER_TASK, scanned_together(index, hard))
+    in_parallel(n_threads, ((answer, *ends) for ends in row_ranges(n, n_threads, most)))
     return distance, ids
 
 
@@ -142,13 +151,13 @@ def scanned(
 ) -> Candidates:
     """Candidates of an exact search for the k nearest, or with k = 0 for those within radius."""
     found, count = [], []
-    limit = np.full(LANES, radius * forest.n_trees * slack(forest) + TINY)
+    limit = np.full(QUERY_LANES, radius * forest.n_trees * slack(forest) + UNDERFLOW)
     together = scanned_together(index, hard)
     for low in range(0, len(own), together):
         high = min(low + together, len(own))
         sums = scan(forest, index, Paths(*(part[low:high] for part in paths)), hard)
-        for block, start in zip(sums, range(low, high, LANES), strict=True):
-            lanes = own[start : min(start + LANES, high)]
+        for block, start in zip(sums, range(low, high, QUERY_LANES), strict=True):
+            lanes = own[start : min(start + QUERY_LANES, high)]
             if k:
                 limit_to_nearest(index, block, lanes, k, slack(forest), limit)
             part = shortlist(index, block, lanes, limit)
@@ -161,8 +170,8 @@ def scanned(
 def scanned_together(index: Index, hard: bool) -> int:
     """Queries per pass over the trees: many where s has to be made anew for each pass."""
     if hard or len(index.certain) or not len(index.ids):
-        return LANES
-    return LANES * max(1, SCRATCH // (LANES * len(index.ids)))
+        return QUERY_LANES
+    return QUERY_LANES * max(1, SUMS_AT_ONCE // (QUERY_LANES * len(index.ids)))
 
 
 def slack(forest: Forest) -> float:
@@ -175,18 +184,6 @@ def slack(forest: Forest) -> float:
 
 
 # ------------------------------------------------------------------------------------------ queries
-
-
-@kernel
-def first_leaf(forest, rows, leaf):
-    """Leaf of every row in the first tree."""
-    for i in range(len(rows)):
-        node = forest.root[0]
-        while forest.left[node] != LEAF:
-            row = forest.split[node]
-            p = project(rows[i], forest.gaps[row], forest.weights[row])
-            node = forest.right[node] if p > 0.0 else forest.left[node]
-        leaf[i] = node
 
 
 @kernel
@@ -235,12 +232,6 @@ def longest_path(index):
 
 
 @kernel
-def height(forest, node):
-    """|l| / N, as learned: points that come and go do not change distances."""
-    return (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
-
-
-@kernel
 def distance_to_new(forest, index, a, leaf, certain, hard):
     """D of a query, given by its paths, to the a-th point added since the last merge."""
     total = 0.0
@@ -253,8 +244,8 @@ def distance_to_new(forest, index, a, leaf, certain, hard):
             right = forest.right[node]
             on_right = mine >= forest.start[right]
             if on_right != (theirs >= forest.start[right]):
-                p = 1.0 if hard else parted(certain[k], index.new_certain[a, k])
-                total += height(forest, node) * p
+                p = 1.0 if hard else certainty(certain[k], index.new_certain[a, k])
+                total += node_height(forest, node) * p
                 break
             node = right if on_right else forest.left[node]
             k += 1
@@ -270,7 +261,7 @@ def comes_before(d, i, e, j):
 
 
 @kernel
-def keep(d, i, size, far, who):
+def heap_add(d, i, size, far, who):
     """Put (d, i) into a heap of the far.size first pairs, the last of them on top; its new size."""
     if size < far.size:
         at = size
@@ -280,12 +271,12 @@ def keep(d, i, size, far, who):
             at = (at - 1) // 2
         far[at], who[at] = d, i
     elif size > 0 and comes_before(d, i, far[0], who[0]):
-        sink(d, i, size, far, who)
+        heap_replace_top(d, i, size, far, who)
     return size
 
 
 @kernel
-def sink(d, i, size, far, who):
+def heap_replace_top(d, i, size, far, who):
     """Put (d, i) in the place of the top of a heap."""
     at = 0
     while 2 * at + 1 < size:
@@ -302,12 +293,12 @@ def sink(d, i, size, far, who):
 
 
 @kernel
-def sort_heap(size, far, who):
+def heap_sort(size, far, who):
     """Turn a heap into an ascending list."""
     for last in range(size - 1, 0, -1):
         d, i = far[last], who[last]
         far[last], who[last] = far[0], who[0]
-        sink(d, i, last, far, who)
+        heap_replace_top(d, i, last, far, who)
 
 
 # ---------------------------------------------------------------------------- measuring candidates
@@ -331,7 +322,7 @@ def step_down(forest, index, t, paths, a, path):
     k = 0
     node = paths.node[a, level + t]
     while node != leaf:
-        path.height[k] = height(forest, node)
+        path.height[k] = node_height(forest, node)
         path.s[k] = paths.certain[a, level + k]
         path.base[k] = index.base[node]
         node = paths.node[a, level + t + k + 1]
@@ -344,7 +335,7 @@ def step_down(forest, index, t, paths, a, path):
 
 
 @kernel
-def measure(forest, index, paths, hard, found):
+def measure_candidates(forest, index, paths, hard, found):
     """T times the distance of every candidate to its query."""
     first, slots = found.first, found.slots
     longest, most = longest_path(index), 0
@@ -393,7 +384,7 @@ def measure(forest, index, paths, hard, found):
 
 
 @kernel
-def select(forest, index, paths, own, hard, found, total, radius, first):
+def select_nearest(forest, index, paths, own, hard, found, total, radius, first):
     """(distances, ids, count): what is within radius of query a, sorted, from first[a] on.
 
     Chosen from the candidates and from all points added since the last merge, as much as there is
@@ -408,13 +399,13 @@ def select(forest, index, paths, own, hard, found, total, radius, first):
         for c in range(found.first[a], found.first[a + 1]):
             d = total[c] / T
             if d <= radius:
-                count[a] = keep(d, index.ids[found.slots[c]], count[a], far, who)
+                count[a] = heap_add(d, index.ids[found.slots[c]], count[a], far, who)
         for i in range(index.new_ids.size):
             if n + i != own[a]:
                 d = distance_to_new(forest, index, i, paths.leaf[a], paths.certain[a], hard)
                 if d <= radius:
-                    count[a] = keep(d, index.new_ids[i], count[a], far, who)
-        sort_heap(count[a], far, who)
+                    count[a] = heap_add(d, index.new_ids[i], count[a], far, who)
+        heap_sort(count[a], far, who)
     return distance, ids, count
 
 
@@ -454,7 +445,7 @@ def scan_tree(forest, index, t, certain, shift, hard, paths, low, w, s, total):
                     for a in range(first, high):
                         if paths.node[a, t + k] == node and paths.node[a, t + k + 1] != other:
                             met = True
-                            w[a - low] = height(forest, node)
+                            w[a - low] = node_height(forest, node)
                             s[a - low] = 1.0 if hard else paths.certain[a, k]
                     if met:
                         add_range(
@@ -471,8 +462,8 @@ def scan(forest, index, paths, hard):
     The sums come as [block of LANES queries, point, lane], with fewer lanes for fewer queries.
     """
     T = forest.root.size - 1
-    lanes = min(LANES, len(paths.leaf))
-    n_blocks = -(-len(paths.leaf) // LANES)
+    lanes = min(QUERY_LANES, len(paths.leaf))
+    n_blocks = -(-len(paths.leaf) // QUERY_LANES)
     total = np.zeros((n_blocks, index.ids.size, lanes), np.float32)
     w, s = np.empty(lanes, np.float32), np.empty(lanes, np.float32)
     kept = hard or index.certain.size > 0
@@ -487,10 +478,12 @@ def scan(forest, index, paths, hard):
         shift = 0
         if not kept:
             shift = index.base[forest.root[t]]
-            fill(forest, index, index.alpha[0], t, made, shift)
+            fill_certainties(forest, index, index.alpha[0], t, made, shift)
             certain = made
         for b in range(n_blocks):
-            scan_tree(forest, index, t, certain, shift, hard, paths, b * LANES, w, s, total[b])
+            scan_tree(
+                forest, index, t, certain, shift, hard, paths, b * QUERY_LANES, w, s, total[b]
+            )
     return total
 
 
@@ -507,11 +500,11 @@ def limit_to_nearest(index, total, own, k, slack, limit):
             for a in range(own.size):
                 if total[i, a] < limit[a] and i != own[a]:
                     d = np.float64(total[i, a])
-                    size[a] = keep(d, np.int64(i), size[a], far[a], who[a])
+                    size[a] = heap_add(d, np.int64(i), size[a], far[a], who[a])
                     if size[a] == k:
                         limit[a] = far[a, 0]
     for a in range(own.size):
-        limit[a] = limit[a] * slack + TINY
+        limit[a] = limit[a] * slack + UNDERFLOW
 
 
 @kernel
@@ -536,21 +529,6 @@ def shortlist(index, total, own, limit):
 
 
 # -------------------------------------------------------------------------------------- approximate
-
-
-@kernel
-def scramble(z):
-    """A bijection of 64 bits in which every bit depends on all others (the one of SplitMix64)."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@kernel
-def draw(state, bound):
-    """(next state, a number below bound < 2^32)."""
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    return state, np.int64(((scramble(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
 @kernel
@@ -583,7 +561,7 @@ def gather_tree(forest, index, t, leaf, own, quota, state, met, stamp, tick, slo
         j = low
         while need > 0 and there > 0 and (at_random or j < high):
             if at_random:
-                state, r = draw(state, high - low)
+                r = random_place(state, high - low)
                 i = index.order[t, low + r]
                 take = met.drawn[i] != tick and not index.dead[i] and i != own
             else:
@@ -593,7 +571,7 @@ def gather_tree(forest, index, t, leaf, own, quota, state, met, stamp, tick, slo
                 take = not index.dead[i] and i != own
                 if take:
                     if there > need:
-                        state, r = draw(state, there)
+                        r = random_place(state, there)
                         take = r < need
                     there -= 1
             if take:
@@ -612,13 +590,14 @@ def gather_tree(forest, index, t, leaf, own, quota, state, met, stamp, tick, slo
 
 
 @kernel
-def gather(forest, index, rows, turn, own, paths, quota, k, seed):
+def climbing_candidates(forest, index, rows, turn, own, paths, quota, k, seed):
     """Candidates of every query, at least k where there are so many."""
     n, m, T = index.ids.size, index.new_ids.size, forest.root.size - 1
     met = Met(np.zeros(n, np.int64), np.zeros(n, np.int64))
     found = np.empty(n, np.int32)
     slots = np.empty(turn.size * min(n, T * quota), np.int32)
     first = np.zeros(turn.size + 1, np.int64)
+    state = np.empty(1, np.uint64)
     tick = 0
     for a in range(turn.size):
         stream = fingerprint(rows[turn[a]], seed)
@@ -629,7 +608,7 @@ def gather(forest, index, rows, turn, own, paths, quota, k, seed):
         while True:
             for t in range(T):
                 tick += 1
-                state = scramble(stream ^ np.uint64(t))
+                state[0] = scramble(stream ^ np.uint64(t))
                 count = gather_tree(
                     forest, index, t, paths.leaf[a, t], merged, wanted, state, met, a + 1, tick,
                     found, count,

@@ -18,8 +18,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.forest import Forest, read_only
-from . import index as ix
-from .index import MAX_ID, Index
+from .index import (
+    MAX_ID,
+    Index,
+    add_points,
+    build_index,
+    refresh_index,
+    remove_points,
+    slots_of,
+)
 
 
 class SharedIndex:
@@ -62,11 +69,11 @@ class SharedIndex:
         if index is self._index and self._lock.acquire(blocking=False):
             try:
                 if index is self._index:
-                    self._index = ix.refresh(self._forest, index, alpha, keep, n_threads)
+                    self._index = refresh_index(self._forest, index, alpha, keep, n_threads)
                     return self._index
             finally:
                 self._lock.release()
-        return ix.refresh(self._forest, index, alpha, kept, n_threads)
+        return refresh_index(self._forest, index, alpha, kept, n_threads)
 
     # ------------------------------------------------------------------------------------ writing
 
@@ -84,30 +91,30 @@ class SharedIndex:
                         f"{MAX_ID}. Give ids of your own"
                     )
             else:
-                taken = ix.find(index, ids) >= 0
+                taken = slots_of(index, ids) >= 0
                 if taken.any():
                     raise ValueError(
                         f"id {ids[taken][0]} is in use ({taken.sum()} such ids in all)"
                     )
-            self._index, given = ix.add(self._forest, index, rows, ids, n_threads)
+            self._index, given = add_points(self._forest, index, rows, ids, n_threads)
         return given
 
     def remove(self, ids: np.ndarray, alpha: float, keep: bool, n_threads: int) -> None:
         """Search these rows no more; ValueError and no change unless all of them are there."""
         with self._lock:
             index = self._up_to_date(alpha, keep, n_threads)
-            unknown = ix.find(index, ids) < 0
+            unknown = slots_of(index, ids) < 0
             if unknown.any():
                 raise ValueError(
                     f"id {ids[unknown][0]} is not in the index: it was never added, or it was "
                     f"removed before ({unknown.sum()} such ids in all)"
                 )
-            self._index = ix.remove(self._forest, index, ids, n_threads)
+            self._index = remove_points(self._forest, index, ids, n_threads)
 
     def _make(self, alpha: float, n_threads: int) -> Index:
         """The index; the lock is held."""
         if self._index is None:
-            self._index = ix.build(self._forest, self._rows, alpha, False, n_threads)
+            self._index = build_index(self._forest, self._rows, alpha, False, n_threads)
         return self._index
 
     def _up_to_date(self, alpha: float, keep: bool, n_threads: int) -> Index:
@@ -115,7 +122,7 @@ class SharedIndex:
         index = self._make(alpha, n_threads)
         kept = len(index.certain) > 0 and index.alpha[0] == alpha
         keep = keep and (kept or self._n_measured >= index.n_live)
-        return ix.refresh(self._forest, index, alpha, keep, n_threads)
+        return refresh_index(self._forest, index, alpha, keep, n_threads)
 
 
 def check_ids(ids: ArrayLike) -> np.ndarray:
@@ -140,7 +147,7 @@ def row_of(index: Index, id_: int) -> np.ndarray | None:
     """The prepared row with this id; None where the index has no such id."""
     if not 0 <= id_ <= MAX_ID:
         return None
-    slot = int(ix.find(index, np.array([id_], np.int64))[0])
+    slot = int(slots_of(index, np.array([id_], np.int64))[0])
     if slot < 0:
         return None
     n = len(index.ids)

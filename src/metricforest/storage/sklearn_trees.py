@@ -16,7 +16,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree  # there is no public way to make a fitted tree
 
-from ..core.compiled import kernel
+from ..core import kernel
 
 LEAF = -1
 NODE_FIELDS = {  # field of Trees: field of a node of scikit-learn

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.forest import Forest
+from ..core import Forest
 from ..supervision.constraints import Constraints
 from .sklearn_trees import Trees
 

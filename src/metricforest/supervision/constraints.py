@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..core.ssmmc import CANNOT, MUST, TRIPLET
+from ..core import CANNOT, MUST, TRIPLET
 from ..warn import warn
 from .labels import UNLABELLED, plain_labels, unlabelled_among
 
