@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .hierarchy import HierarchyForest
     from .storage.registry import load
     from .tables.metric import TableMetric
+    from .tables.pair_model import PairModel
     from .tables.preparation import TablePreparation
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "MetricNeighborsTransformer",
     "MetricSpectralClustering",
     "PairKFold",
+    "PairModel",
     "TableMetric",
     "TablePreparation",
     "cross_val_pair_score",
@@ -39,6 +41,7 @@ HOME = {
     "MetricNeighborsTransformer": "estimators.neighbors",
     "MetricSpectralClustering": "estimators.cluster",
     "PairKFold": "estimators.model_selection",
+    "PairModel": "tables.pair_model",
     "TableMetric": "tables.metric",
     "TablePreparation": "tables.preparation",
     "cross_val_pair_score": "estimators.model_selection",

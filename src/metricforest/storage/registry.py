@@ -27,6 +27,7 @@ METRICS = {  # class: the module of this package that has it
     "HierarchyForest": "hierarchy",
     "ITML": "rivals.itml",
     "LMNN": "rivals.lmnn",
+    "PairModel": "tables.pair_model",
     "RandomForestDistance": "rivals.rfd",
     "TableMetric": "tables.metric",
 }

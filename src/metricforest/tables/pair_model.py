@@ -1,0 +1,315 @@
+"""`PairModel`: how likely two rows are the same, learned from labelled pairs of one or two tables.
+
+It learns from what rows have in common (comparison.py), by two models side by side: a logistic
+regression on ranks, which few pairs suffice for, and extremely randomised trees, which find what
+goes together once there are more. Pairs that were held out say how much each of the two counts,
+how likely a score makes a match, and from which probability on rows are best called the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..base import unchanged_on_failure
+from ..checks import check_n_jobs, check_whole
+from ..storage.outputs import PathLike
+from ..storage.registry import save
+from ..storage.values import check_array
+from .columns import DROP, as_table, id_text, items_of, values_of
+from .comparison import PairComparison
+from .pair_labels import read_answer, row_ids
+from .pair_reasons import PairReasons, reasons
+from .pair_scorer import Scorer, best_cut, blended, checked, learn, log_odds, scores, weigh
+
+FOLDS = 5  # by which pairs are held out
+LEAST = 2  # pairs of each kind, without which nothing is learned
+LEAST_HELD_OUT = 10  # pairs of each kind, without which they are too few to choose by
+
+
+class PairModel(BaseEstimator):
+    """How likely two rows are the same, learned from labelled pairs.
+
+    Rows are compared column by column: how alike texts are, by letters, by words and by runs of
+    letters, rare ones weighing more; which numbers stand in them; how far numbers and dates lie apart;
+    what is missing; and whether either row has a better partner elsewhere in its table. The tables
+    may hold text, numbers, dates and categories as they are.
+
+    Parameters
+    ----------
+    id : str, default=None
+        The column of both tables that holds the ids pairs name rows by. None: the index of a pandas
+        frame, row numbers of other tables.
+    kinds : dict, default=None
+        Column name to "number", "date" or "drop", for columns that are not to be guessed.
+    n_estimators : int, default=200
+        Number of trees.
+    n_jobs : int, default=None
+        Threads that grow trees; the result is the same for any number.
+    random_state : int, RandomState instance or None, default=None
+
+    Attributes
+    ----------
+    comparison_ : PairComparison
+    scorer_ : Scorer
+    threshold_ : float
+        The probability from which on pairs are called the same: the best expected F1 on pairs that
+        were held out, 0.5 where those are fewer than 10 of a kind.
+    held_out_probability_, held_out_same_ : ndarray of shape (n_pairs,)
+        Probabilities of the labelled pairs, each by models that had not seen it; empty where there
+        are fewer than 10 of a kind.
+
+    Examples
+    --------
+    >>> from metricforest import PairModel
+    >>> left = {"name": ["Echo chair 12", "Dorn table", "Sol lamp 3", "Rio desk"]}
+    >>> right = {"name": ["table, Dorn", "chair Echo 12", "desk Rio", "lamp Sol 3"]}
+    >>> pairs = [[0, 1, 1], [1, 0, 1], [2, 3, 1], [0, 0, 0], [1, 2, 0], [2, 2, 0]]
+    >>> model = PairModel(random_state=0).fit(left, right, pairs=pairs)
+    >>> model.predict([[3, 2], [3, 1]]).tolist()
+    [True, False]
+    """
+
+    comparison_: PairComparison
+    scorer_: Scorer
+    threshold_: float
+    held_out_probability_: np.ndarray
+    held_out_same_: np.ndarray
+
+    def __init__(
+        self,
+        id: str | None = None,
+        kinds: dict[str, str] | None = None,
+        n_estimators: int = 200,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.id = id
+        self.kinds = kinds
+        self.n_estimators = n_estimators
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------------ learning
+
+    def fit(
+        self, left: Any, right: Any = None, *, pairs: Any, pair_labels: ArrayLike | None = None
+    ) -> PairModel:
+        """Learn from labelled pairs of rows.
+
+        Parameters
+        ----------
+        left : frame, dict of columns or array-like
+        right : frame, dict of columns or array-like, default=None
+            The table that the second rows of the pairs are in. None: `left` as well.
+        pairs : frame or array-like of shape (n_pairs, 3) or (n_pairs, 2)
+            An id of `left`, one of `right`, and an answer: same or different, 1 or 0, +1 or -1.
+        pair_labels : array-like of shape (n_pairs,), default=None
+            The answers, where `pairs` has only ids.
+
+        Returns
+        -------
+        self : PairModel
+        """
+        with unchanged_on_failure(self):
+            check_whole(self, "n_estimators", 1)
+            check_n_jobs(self)
+            tables = [as_table(table) for table in (left, right) if table is not None]
+            kinds = dict(self.kinds or {})
+            if self.id is not None:
+                kinds[self.id] = DROP
+            self.ids_ = [row_ids(table, self.id, unique=True) for table in tables]
+            rows, labels = labelled_rows(pairs, pair_labels, self.ids_[0], self.ids_[-1])
+            self.comparison_ = PairComparison(kinds).fit(*tables)
+            A, B = self.comparison_.tables[0], self.comparison_.tables[-1]
+            self._learn(self.comparison_.compare(A, rows[:, 0], B, rows[:, 1]), labels)
+        return self
+
+    def _learn(self, X: np.ndarray, same: np.ndarray) -> None:
+        """The scorer from comparisons and answers, and what held-out pairs say of it."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        few = int(min(same.sum(), len(same) - same.sum()))
+        if few < LEAST:
+            raise ValueError(
+                f"labelled pairs of both kinds are needed, {LEAST} at least: of {len(same)} pairs "
+                f"{int(same.sum())} are the same"
+            )
+        scorer = learn(X, same, self.n_estimators, seed, self.n_jobs)
+        self.threshold_ = 0.5
+        self.held_out_probability_, self.held_out_same_ = np.empty(0), np.empty(0, bool)
+        if few >= LEAST_HELD_OUT:
+            held_out = np.empty((2, len(same)))
+            folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+            for train, test in folds.split(X, same):
+                part = learn(X[train], same[train], self.n_estimators, seed, self.n_jobs)
+                held_out[:, test] = scores(part, X[test])
+            scorer = weigh(scorer, held_out, same)
+            self.held_out_probability_ = expit(blended(scorer, held_out))
+            self.held_out_same_ = same
+            self.threshold_ = best_cut(self.held_out_probability_)
+        self.scorer_ = scorer
+
+    # ----------------------------------------------------------------------------------- answering
+
+    def probability(self, pairs: Any, left: Any = None, right: Any = None) -> np.ndarray:
+        """How likely the two rows of each pair are the same.
+
+        Parameters
+        ----------
+        pairs : frame or array-like of shape (n_pairs, 2)
+            An id of `left` and one of `right`; columns beyond two are not looked at.
+        left, right : frame, dict of columns or array-like, default=None
+            Other tables than those of `fit`. Better partners are looked for among these then.
+
+        Returns
+        -------
+        probability : ndarray of shape (n_pairs,)
+        """
+        comparison, ids = self._over(left, right)
+        rows = paired_rows(pairs, ids[0], ids[-1])
+        A, B = comparison.tables[0], comparison.tables[-1]
+        return expit(log_odds(self.scorer_, comparison.compare(A, rows[:, 0], B, rows[:, 1])))
+
+    def predict(self, pairs: Any, left: Any = None, right: Any = None) -> np.ndarray:
+        """Whether the rows of each pair are called the same: as likely as `threshold_`, or more.
+
+        Parameters
+        ----------
+        pairs, left, right
+            As in `probability`.
+
+        Returns
+        -------
+        same : ndarray of bool of shape (n_pairs,)
+        """
+        return self.probability(pairs, left, right) >= self.threshold_
+
+    def explain(self, pair: Any, left: Any = None, right: Any = None) -> PairReasons:
+        """What speaks for and against two rows being the same, column by column.
+
+        Parameters
+        ----------
+        pair : two ids
+        left, right
+            As in `probability`.
+
+        Returns
+        -------
+        reasons : PairReasons
+            ``str(reasons)`` is for reading.
+        """
+        comparison, ids = self._over(left, right)
+        a, b = paired_rows([list(pair)], ids[0], ids[-1])[0]
+        A, B = comparison.tables[0], comparison.tables[-1]
+        X = comparison.compare(A, np.array([a]), B, np.array([b]))
+        return reasons(comparison, A, a, B, b, self._without_columns(X), self.threshold_)
+
+    def _without_columns(self, X: np.ndarray) -> np.ndarray:
+        """Log-odds of one pair, then those with each column as in the middle of the labelled pairs."""
+        names = self.comparison_.comparison_names()
+        columns = list(dict.fromkeys(name for name, _ in names))
+        many = np.repeat(X, len(columns) + 1, axis=0)
+        middle = self.scorer_.knots[len(self.scorer_.knots) // 2]
+        for i, column in enumerate(columns, 1):
+            at = [j for j, (name, _) in enumerate(names) if name == column]
+            many[i, at] = middle[at]
+        return log_odds(self.scorer_, many)
+
+    def _over(self, left: Any, right: Any) -> tuple[PairComparison, list[np.ndarray]]:
+        """(comparisons, ids of the rows of each table) of other tables, or of those of `fit`."""
+        check_is_fitted(self)
+        if left is None and right is None:
+            return self.comparison_, self.ids_
+        if left is None:
+            raise ValueError("right is given without left")
+        tables = [as_table(table) for table in (left, right) if table is not None]
+        rows = [self.comparison_.rows(table, side) for side, table in enumerate(tables)]
+        ids = [row_ids(table, self.id, unique=True) for table in tables]
+        return self.comparison_.over(*rows), ids
+
+    # --------------------------------------------------------------------------------------- files
+
+    def save(self, path: PathLike, overwrite: bool = False) -> None:
+        """Write the model to one file, without pickle; `metricforest.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+        overwrite : bool, default=False
+            Replace a file that is not an earlier result as well.
+        """
+        check_is_fitted(self)
+        save(self, path, overwrite)
+
+    def _params(self) -> dict[str, Any]:
+        return self.get_params(deep=False)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "comparison_": self.comparison_.state(),
+            "ids_": self.ids_,
+            "scorer_": self.scorer_._asdict(),
+            "threshold_": self.threshold_,
+            "held_out_probability_": self.held_out_probability_,
+            "held_out_same_": self.held_out_same_,
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take over what `_state` gave; ValueError unless it can be relied on."""
+        self.comparison_ = PairComparison.restored(state["comparison_"])
+        d = len(self.comparison_.comparison_names())
+        self.scorer_ = checked(state["scorer_"], d)
+        self.ids_ = list(state["ids_"])
+        if [len(ids) for ids in self.ids_] != [rows.n for rows in self.comparison_.tables]:
+            raise ValueError("ids and rows of a table differ in number")
+        self.threshold_ = float(state["threshold_"])
+        probability = check_array(state["held_out_probability_"], "held_out", np.float64, (None,))
+        check_array(state["held_out_same_"], "held_out_same_", bool, (len(probability),))
+        self.held_out_probability_ = probability
+        self.held_out_same_ = state["held_out_same_"]
+
+
+def labelled_rows(
+    pairs: Any, pair_labels: Any, ids_a: np.ndarray, ids_b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(row numbers [m, 2], same [m]) of pairs of ids with answers; those without one are left out."""
+    table = as_table(pairs)
+    wanted = 3 if pair_labels is None else 2
+    if len(table.names) < wanted:
+        raise ValueError(
+            f"pairs need {wanted} columns, two ids{' and an answer' if wanted == 3 else ''}, "
+            f"got {len(table.names)}: {', '.join(table.names[:8])}"
+        )
+    answers = table.columns[2] if pair_labels is None else np.asarray(pair_labels)
+    rows = paired_rows(table, ids_a, ids_b)
+    if len(answers) != len(rows):
+        raise ValueError(f"{len(rows)} pairs, but {len(answers)} pair_labels")
+    labels = np.array([read_answer(v, i) for i, v in enumerate(values_of(answers).tolist())])
+    return rows[labels != 0], labels[labels != 0] == 1
+
+
+def paired_rows(pairs: Any, ids_a: np.ndarray, ids_b: np.ndarray) -> np.ndarray:
+    """Row numbers [m, 2] of pairs of ids; a ValueError names the first id that no row has."""
+    table = as_table(pairs)
+    if len(table.names) < 2:
+        raise ValueError(f"pairs need two columns of ids, got {len(table.names)}")
+    answer = np.empty((table.n_rows, 2), np.int64)
+    for side, ids in enumerate((ids_a, ids_b)):
+        place = {id_text(value): i for i, value in enumerate(ids.tolist())}
+        for i, value in enumerate(items_of(table.columns[side])):
+            row = place.get("" if value is None else id_text(value))
+            if row is None:
+                some = ", ".join(map(repr, ids[:3].tolist()))
+                raise ValueError(
+                    f"pair {i + 1}: no row of the {('first', 'second')[side]} table is called "
+                    f"{value!r}; there are {len(ids)} rows: {some}, ..."
+                )
+            answer[i, side] = row
+    return answer
