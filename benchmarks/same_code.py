@@ -3,10 +3,10 @@
     python benchmarks/same_code.py 873dc33              # that commit and the one checked out now
     python benchmarks/same_code.py 873dc33 --results my/results
 
-Runs `benchmarks/same_bits.py` of this checkout with the library of either commit. Where all checksums are
-equal, one line in RESULTS/same_code.jsonl maps the old state's names of the code to the new one's, and
-`metricforest report` counts the old results as those of the present code. Otherwise nothing is
-written, and what differs is listed.
+Runs `benchmarks/same_bits.py` of this checkout with the library of either commit. One line in
+RESULTS/same_code.jsonl then maps the old state's names of the code to the new one's, for every metric of
+which all checksums are equal, and `metricforest report` counts their old results as those of the present
+code. What differs is listed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -23,6 +24,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from metricforest.experiments.protocol import CLASSES, HFD
 from metricforest.experiments.same_code import SAME
 from metricforest.storage.outputs import append_line
 
@@ -83,24 +85,39 @@ def main() -> int:
                 archive.extractall(folder / commit, filter="data")
         names = [names_of(folder / commit) for commit in (before, after)]
         found = [checksums(folder / commit, folder, commit) for commit in (before, after)]
-    other = [key for key in found[0] | found[1] if found[0].get(key) != found[1].get(key)]
-    if other:
-        print(f"{len(other)} of {len(found[0])} checksums differ; nothing is written:")
-        print("\n".join(f"  {key}" for key in other))
+    keys = [*(found[0] | found[1])]
+    other = [key for key in keys if found[0].get(key) != found[1].get(key)]
+    differing = {metric_of(key) for key in other}
+    print(f"{len(keys) - len(other)} of {len(keys)} checksums are equal")
+    print("".join(f"  differs: {key}\n" for key in other), end="")
+    if differing >= set(CLASSES):
+        print("nothing is noted")
         return 1
+    same = [key for key in names[0] if key in names[1] and key.split("/")[0] not in differing]
     comparison = {
-        "before": before,
-        "after": after,
-        "checksums": len(found[0]),
-        "together": hashlib.sha256(json.dumps(found[0]).encode()).hexdigest()[:16],
+        **{
+            "before": before,
+            "after": after,
+            "checksums": len(keys),
+            "equal": len(keys) - len(other),
+        },
+        **{"differing": sorted(differing), "together": of_text(json.dumps(found[1]))},
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
-        "codes": {key: [names[0][key], names[1][key]] for key in names[0] if key in names[1]},
+        "codes": {key: [names[0][key], names[1][key]] for key in same},
     }
     append_line(given.results / SAME, json.dumps(comparison))
-    print(
-        f"{len(found[0])} of {len(found[0])} checksums are equal; noted in {given.results / SAME}"
-    )
-    return 0
+    print(f"noted in {given.results / SAME}, but for {', '.join(sorted(differing)) or 'none'}")
+    return int(bool(differing))
+
+
+def metric_of(key: str) -> str:
+    """The metric that a checksum is about; the forest where none is named."""
+    words = {*re.split("[,/] ?", key)}
+    return next((m for m, kind in CLASSES.items() if {m, kind.__name__} & words), HFD)
+
+
+def of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 if __name__ == "__main__":

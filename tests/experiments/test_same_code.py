@@ -8,14 +8,8 @@ from metricforest.experiments.stored import Line
 
 
 def compared(before, after, names):
-    line = {
-        "before": before * 20,
-        "after": after * 20,
-        "checksums": 9,
-        "together": "1",
-        "when": "now",
-    }
-    return json.dumps({**line, "codes": {"HFD/noise": names}})
+    line = {"before": before * 20, "after": after * 20, "checksums": 9, "equal": 7, "together": "1"}
+    return json.dumps(line | {"differing": ["DCA"], "when": "now", "codes": {"HFD/noise": names}})
 
 
 def result(code, **more):
@@ -61,4 +55,4 @@ def test_the_report_names_the_states(tmp_path, monkeypatch):
         ["unknown", "no", "1"],
         ["unknown, same as 111111111111", "yes", "2"],
     ]
-    assert compared_with.rows == [["1" * 12, "4" * 12, "9", "now"]]
+    assert compared_with.rows == [["1" * 12, "4" * 12, "7 of 9", "DCA", "now"]]

@@ -1,10 +1,10 @@
 """States of the code that were shown to give the same results, so that none need be run again.
 
-    OUT/same_code.jsonl   one line per comparison: both commits, how many checksums were compared, and how
-                          either state names the code of every metric and experiment
+    OUT/same_code.jsonl   one line per comparison: both commits, how many checksums were compared and were
+                          equal, and how either state names the code of every metric and experiment
 
-`benchmarks/same_code.py` compares two states and adds a line where all checksums are equal. Chains count:
-what is the same as something that is the same is the same.
+`benchmarks/same_code.py` compares two states and adds a line, for the metrics of which all checksums are
+equal. Chains count: what is the same as something that is the same is the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from .sources import code
 from .stored import Line, json_lines
 
 SAME = "same_code.jsonl"
-KINDS = {"before": str, "after": str, "checksums": int, "together": str, "when": str, "codes": dict}
+KINDS = {
+    **{"before": str, "after": str, "checksums": int, "equal": int, "differing": list},
+    **{"together": str, "when": str, "codes": dict},
+}
 
 
 class SameCode:

@@ -134,9 +134,12 @@ def states(results: Results) -> Parts:
     if same_code.comparisons:
         parts.append(
             Table(
-                ["commit", "gives the same as", "checksums, all equal", "compared on (UTC)"],
+                ["commit", "gives the same as", "equal checksums", "but for", "compared (UTC)"],
                 [
-                    [c["before"][:12], c["after"][:12], f"{c['checksums']:,}", c["when"]]
+                    [
+                        *(c["before"][:12], c["after"][:12], f"{c['equal']} of {c['checksums']}"),
+                        *(", ".join(c["differing"]), c["when"]),
+                    ]
                     for c in same_code.comparisons
                 ],
             )
