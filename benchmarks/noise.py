@@ -19,7 +19,7 @@ from metricforest.experiments.runner import settings_of
 
 CHANGES: tuple[dict[str, Any], ...] = (
     {},
-    {"pairs": 0},  # a forest of the rows alone, which no label can mislead
+    {"pairs": 0},  # an unsupervised forest, which no label can mislead
     {"min_node_size": 2},
     {"min_node_size": 20},
     {"reg_lambda": 0.001},

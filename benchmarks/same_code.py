@@ -87,7 +87,8 @@ def main() -> int:
         found = [checksums(folder / commit, folder, commit) for commit in (before, after)]
     keys = [*(found[0] | found[1])]
     other = [key for key in keys if found[0].get(key) != found[1].get(key)]
-    differing = {metric_of(key) for key in other}
+    # Bytes of files may differ: no result comes from a file, and what a loaded metric answers is compared.
+    differing = {metric_of(key) for key in other if not key.endswith(", file")}
     print(f"{len(keys) - len(other)} of {len(keys)} checksums are equal")
     print("".join(f"  differs: {key}\n" for key in other), end="")
     if differing >= set(CLASSES):

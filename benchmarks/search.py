@@ -5,7 +5,7 @@ at 10, 20, ..., 50 found, a hit being no farther than the true 50th neighbour, d
 found; mean over these and the queries. Speed is shown beside scikit-learn's brute-force Euclidean
 search on the same rows in the same run, as a ratio of medians; code is warm. The paper does not say
 from how many constraints the forest of Table 1 was learned: shown are its counts for classification,
-and rows alone. Wall time and processor time are both shown: on a shared machine only the latter means
+and unsupervised. Wall time and processor time are both shown: on a shared machine only the latter means
 much. Each run appends one JSON line per figure to ``benchmarks/results.jsonl`` (not committed).
 
     python benchmarks/search.py [--only quality speed cifar] [--repeat 5] [--trees 20]
@@ -57,7 +57,7 @@ def quality_of(distance: np.ndarray, exact: np.ndarray) -> float:
 
 @cache
 def learn(name: str, alone: bool = False, **params) -> HierarchyForest | None:
-    """A forest of labelled pairs, or of the rows alone."""
+    """A forest of labelled pairs, or unsupervised."""
     data = load(name)
     if data is None:
         return None
@@ -82,11 +82,11 @@ def quality() -> Iterator[Figure]:
     for name, params, how in [
         ("sonar", {}, ""),
         ("sonar", {"solver": "subgradient"}, " (subgradient solver)"),
-        ("sonar", {"alone": True}, " (rows alone)"),
+        ("sonar", {"alone": True}, " (unsupervised)"),
         ("segmentation", {}, ""),
-        ("segmentation", {"alone": True}, " (rows alone)"),
+        ("segmentation", {"alone": True}, " (unsupervised)"),
         ("usps", {}, ""),
-        ("usps", {"alone": True}, " (rows alone)"),
+        ("usps", {"alone": True}, " (unsupervised)"),
     ]:
         metric = learn(name, **params)
         title = f"{name}{how}: mAP at k_O = 1 3 5 10 20 30"
@@ -128,7 +128,7 @@ def speed(repeat: int) -> Iterator[Figure]:
     assert alone is not None
     true = alone.kneighbors(None, K, n_candidates=None)[0]
     found = alone.kneighbors(None, K, n_candidates=10)[0]
-    title = f"approximate, k_O = 10, forest of rows alone, mAP {quality_of(found, true):.3f}"
+    title = f"approximate, k_O = 10, unsupervised forest, mAP {quality_of(found, true):.3f}"
     runs[title] = lambda: alone.kneighbors(None, K, n_candidates=10)
     base = None
     for title, run in runs.items():

@@ -44,4 +44,4 @@ def test_table_2_is_about_the_same_answers(monkeypatch, tmp_path):
     assert line["seconds"]["pair_by_pair"] > 0
     report.write(report.Results(tmp_path), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "ours (rows alone) |" in text
+    assert "ours (unsupervised) |" in text

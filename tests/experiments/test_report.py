@@ -2,11 +2,13 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
 
 from metricforest.experiments import ablations, clustering, noise, report, runner
+from metricforest.experiments.report.tables import Section, Table, html, markdown
 
 
 def stored(lines, **settings):
@@ -90,7 +92,7 @@ def test_shares_of_a_loss_by_hand():
     fixed = report.noise.shares_of(results, "ITML", 1)
     np.testing.assert_allclose(fixed.metric, [30, 20])
     assert report.noise.shares_of(results, "HFD") is None
-    table, gammas = report.noise.why_lost(results)
+    table, gammas = report.noise.loss_by_cause(results)
     assert table.rows == [["ITML", "17.5 ± 7.5", "7.5 ± 2.5", "10.0 ± 5.0"]]
     assert "it loses -2.5 ± 7.5 with gamma 1, 35.0 ± 5.0 with gamma 10." in gammas
 
@@ -174,3 +176,15 @@ def test_an_experiment_that_was_not_begun_is_named_only(tiny, tmp_path):
 def test_nothing_to_report(tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no results"):
         report.write(report.Results(tmp_path), tmp_path)
+
+
+def test_texts_are_shown_as_they_are():
+    """No HTML, no second line and no further cell comes out of a note, a name or a version."""
+    hostile = "<img src=x onerror=alert(1)> & a|b\n| c"
+    table = Table([hostile], [[hostile], [hostile]], {(1, 0)}, caption=hostile)
+    content = [Section(hostile, [hostile, f"- {hostile}", table])]
+    text, page = markdown("Heading", content), html("Heading", content, {})
+    assert "<img" not in text + page
+    assert len(re.findall(r"&lt;img src=x onerror=alert\(1\)> &amp; a\\\|b \\\| c", text)) == 7
+    rows = [line for line in text.splitlines() if line.startswith("|") and "img" in line]
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [2, 2, 2]

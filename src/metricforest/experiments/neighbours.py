@@ -40,7 +40,7 @@ SETTINGS = {
     ),
     "unsupervised": Setting(
         True,
-        "also a forest of the rows alone: the paper does not say how many constraints, if any, the "
+        "also an unsupervised forest: the paper does not say how many constraints, if any, the "
         "forest of this experiment was learned from",
     ),
     "pair_queries": Setting(

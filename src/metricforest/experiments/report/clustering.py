@@ -87,8 +87,8 @@ def gains_tried(results: Results, below: list[Column]) -> Parts:
     if not said:
         return []
     return [
-        f"What was tried where the paper is not reached: {'; '.join(said)}. The paper's reg_lambda is 0.01, "
-        "and so is that of all other lines. (`python benchmarks/clusters.py --results`; more in "
+        f"Changes tried where the paper is not reached: {'; '.join(said)}. All other lines have the paper's "
+        "reg_lambda, 0.01. (`python benchmarks/clusters.py --results`; more in "
         "docs/reproduce.md of the library.)"
     ]
 
@@ -150,13 +150,14 @@ def table_of(results: Results, dataset: str) -> Table:
 def section(results: Results) -> Section:
     found = columns(results)
     parts: Parts = [
-        "V-measure of spectral clustering in metrics learned from so many random pairs; the best over "
+        "V-measure of spectral clustering in metrics learned from random labelled pairs; the best over "
         "the graphs (and widths of the Gaussian) that the paper tries, mean ± standard error over draws "
         "of pairs. The best over graphs cannot be known without the answer; 'fixed' is one graph for all "
         "data sets, not chosen by the answer.",
-        f"HFD's mean reaches the paper's in {reached(found)}. How pairs are drawn matters: the paper does "
-        "not say it. These draw as many for every class (see the settings); with any two rows as pairs, "
-        f"lines marked 'uniform pairs', it is {reached(columns(results, 'uniform'))}.",
+        f"HFD's mean reaches the paper's in {reached(found)}. How pairs are drawn matters, and the paper "
+        "does not say how. Here every class gets as many (see the settings). With pairs of any two rows, "
+        "lines marked 'uniform pairs', "
+        f"the mean reaches the paper's in {reached(columns(results, 'uniform'))}.",
     ]
     parts += gains_tried(results, [column for column in found if column.gap < 0])
     for dataset in results.settings["clustering"]["datasets"]:
@@ -186,7 +187,7 @@ def section(results: Results) -> Section:
         below(fig, np.atleast_1d(axes)[0])
         return fig
 
-    parts.append(Figure("clustering", "V-measure against the number of judged pairs", draw))
+    parts.append(Figure("clustering", "V-measure against the number of labelled pairs", draw))
     said = notes_of(results.of("clustering")) + gaps(results, "clustering")
     return Section(clustering.TITLE, parts + joined(said))
 
@@ -196,7 +197,7 @@ def claims(results: Results) -> list[Claim]:
     good = [column.gap >= 0 for column in found]
     said = (
         f"reached in {reached(found)}. Of the metrics here HFD is best in {n_best(results)} of "
-        f"{len(found)} (RFD clusters fewer rows of USPS, ITML has one gamma)"
+        f"{len(found)} (RFD clusters fewer rows of USPS; ITML has one gamma)"
     )
     whole = all(good) or (None if any(good) else False)
     return [Claim("Table 3: V-measure of HFD, column by column", said, whole)] if found else []

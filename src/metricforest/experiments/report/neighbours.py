@@ -21,8 +21,9 @@ def section(results: Results) -> Section:
     parts: Parts = [
         f"Every row asks for its {settings['neighbours']} nearest neighbours; k_O is the number of "
         f"candidates that each of the {settings['trees']} trees proposes. Mean over forests. "
-        "'Algorithm 1' is the paper's own solver, the other lines are this library's default. 'Rows alone': "
-        "learned without constraints; the paper does not say from how many its forest was learned here."
+        "'Algorithm 1' is the paper's own solver, the other lines are this library's default. "
+        "'Unsupervised': learned without constraints; the paper does not say how many constraints "
+        "its forest was learned from."
     ]
     quality = Table(
         ["k_O", *map(str, paper.CANDIDATES)], [], caption="Table 1: mean average precision"
@@ -66,9 +67,9 @@ def section(results: Results) -> Section:
     parts += [quality, times]
     parts.append(
         "The paper's brute force measures the query's distance to every row pair by pair; so does the "
-        "first line of ours (timed on some queries, scaled to all). Our own exact search meets every "
-        "row once per tree instead and is far faster, so that less is left to gain beside it. Where "
-        "the machine had other work meanwhile, shares are worth more than seconds."
+        "first line of ours (timed on some queries, scaled to all). Our own exact search visits every "
+        "row once per tree and is far faster, so there is less to gain over it. Other work on the machine "
+        "disturbs seconds more than shares."
     )
     return Section(neighbours.TITLE, parts + joined(gaps(results, "neighbours")))
 
@@ -90,7 +91,7 @@ def shares_of_time(lines: list[Line], base: str) -> list[float]:
 
 def algorithm(reading: dict[str, Any]) -> str:
     if reading.get("pairs") == 0:
-        return " (rows alone)"
+        return " (unsupervised)"
     return " (Algorithm 1)" if reading["solver"] == "subgradient" else ""
 
 
@@ -121,10 +122,10 @@ def claims(results: Results) -> list[Claim]:
             made.append(
                 Claim(
                     f"Table 2, {title_of(dataset)}: its time beside brute force",
-                    f"at k_O = 10 {share[ten]:.4f} of measuring pair by pair (paper "
+                    f"at k_O = 10 {share[ten]:.4f} of the time pair by pair (paper "
                     f"{paper.TABLE_2[dataset][ten]:.3f}), "
-                    f"{shares_of_time(own, 'exact')[ten]:.2f} of our own exact search, which the "
-                    "paper has no counterpart of",
+                    f"{shares_of_time(own, 'exact')[ten]:.2f} of our own exact search (not in "
+                    "the paper)",
                     all(s < p for s, p in zip(share, paper.TABLE_2[dataset], strict=True)),
                 )
             )

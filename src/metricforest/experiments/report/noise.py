@@ -88,7 +88,7 @@ class Shares(NamedTuple):
 
 
 def shares_of(results: Results, metric: str, variant: int | None = None) -> Shares | None:
-    """Whose the loss is. Of several variants the one given, or the best with wrong voters, level by level."""
+    """The loss by cause. Of several variants the one given, or the best with wrong voters, level by level."""
     scores = {
         level: {
             line["seed"]: line["scores"] for line in results.of("noise", metric=metric, noise=level)
@@ -110,12 +110,12 @@ def shares_of(results: Results, metric: str, variant: int | None = None) -> Shar
     return Shares(accuracy(0, "clean") - right, right - accuracy(20, "corrupted"))
 
 
-def why_lost(results: Results) -> Parts:
-    """Whose the losses are, and what ITML's depends on."""
+def loss_by_cause(results: Results) -> Parts:
+    """The losses by cause, and what ITML's depends on."""
     table = Table(
-        ["metric", "lost in all", "by the metric, right labels voting", "by wrong voters"],
+        ["metric", "total", "metric learned from wrong labels", "wrong labels vote"],
         [],
-        caption="Whose the points are that are lost from 0 to 20 % noise",
+        caption="Accuracy loss by cause, in points from 0 to 20 % noise",
     )
     found = {metric: shares_of(results, metric) for metric in protocol.METRICS}
     for metric, shares in found.items():
@@ -134,7 +134,7 @@ def why_lost(results: Results) -> Parts:
             if shares is not None and shares.voters.mean() < plain.voters.mean()
         ]
         said.append(
-            "Wrong voters alone cost the Euclidean distance, which learns nothing, "
+            "Wrong labels that vote cost the Euclidean distance, which learns nothing, "
             f"{with_error(plain.voters.tolist(), 1)} points. They cost less under "
             f"{', '.join(spared) or 'no other metric'}."
         )
@@ -147,25 +147,22 @@ def why_lost(results: Results) -> Parts:
             if s is not None
         )
         said.append(
-            "ITML stays the nearer to the Euclidean distance the smaller gamma is, and is shown with "
-            f"the gamma that votes best at each level; with one gamma for all levels it loses {lost}."
+            "The smaller gamma is, the closer ITML stays to the Euclidean distance. The tables show it with "
+            f"the best gamma of each level; with one gamma for all levels it loses {lost}."
         )
     return [table, *said]
 
 
 def voters_of(results: Results) -> list[Table]:
-    """Who votes with 20 % noise; of several variants of a metric, the one with the best vote.
-
-    Nothing where the scores are older than that question and the raw answers are not there.
-    """
+    """The neighbours' labels with 20 % noise; of several variants of a metric, of the most accurate."""
     table = Table(
-        ["metric", "neighbours with a wrong label", "neighbours truly of the class"],
+        ["metric", "wrong label", "truly of the query's class"],
         [],
-        caption="Who votes when 20 % of the labels are wrong, %",
+        caption="Labels of the neighbours when 20 % are wrong, %",
     )
     for metric in protocol.METRICS:
         lines = results.of("noise", metric=metric, noise=20)
-        scores = [line["scores"] for line in lines if "wrong" in line["scores"]]
+        scores = [line["scores"] for line in lines]
         if scores:
             best = np.mean([s["corrupted"] for s in scores], axis=0).argmax()
             cells = [
@@ -190,9 +187,9 @@ def section(results: Results) -> Section:
     levels = results.settings["noise"]["levels"]
     parts: Parts = [
         "Sonar, five-fold cross-validation; a share of the training labels is made wrong, the same "
-        "labels for all metrics. 'Corrupted votes': the neighbours vote with the wrong labels too, the "
-        "paper's likely reading. 'Clean votes': only the metric saw them. Mean ± standard error over "
-        f"repetitions ({repetitions(results)})."
+        "labels for all metrics. 'Corrupted votes': neighbours vote with the corrupted labels, which is what "
+        "the paper probably means. 'Clean votes': only the metric learns from them. Mean ± standard error "
+        f"over repetitions ({repetitions(results)})."
     ]
     for voters in results.settings["noise"]["votes"]:
         table = Table(
@@ -211,7 +208,7 @@ def section(results: Results) -> Section:
             least = min(losses, key=lambda m: np.mean(losses[m]))
             table.strong.add((protocol.METRICS.index(least), len(levels) + 1))
         parts.append(table)
-    parts += voters_of(results) + why_lost(results)
+    parts += voters_of(results) + loss_by_cause(results)
 
     def draw() -> Any:
         fig, axes = canvas(9, 3.8, 2)
@@ -229,7 +226,7 @@ def section(results: Results) -> Section:
         below(fig, axes[0])
         return fig
 
-    parts.append(Figure("noise", "Accuracy on sonar while labels go wrong", draw))
+    parts.append(Figure("noise", "Accuracy on sonar as more labels are wrong", draw))
     return Section(noise.TITLE, parts + joined(gaps(results, "noise")))
 
 
@@ -240,7 +237,7 @@ def claims(results: Results) -> list[Claim]:
     placed = places(results, "corrupted")
     found = (
         f"it loses {'; '.join([loss_and_rank(losses), *map(str, placed)])}. Where right labels vote and "
-        f"only the metric saw the wrong ones it loses {loss_and_rank(losses_of(results, 'clean'))}"
+        f"only the metric learned from wrong ones it loses {loss_and_rank(losses_of(results, 'clean'))}"
     )
     least, best = not losing_less(losses), all(place.ours >= place.best for place in placed)
     claim = "Label noise on sonar: HFD loses least from 0 to 20 %, and is best from 10 % on"

@@ -21,19 +21,19 @@ def summary(results: Results, claims: dict[str, list[Claim]]) -> Section:
             verdict = {True: "yes", False: "no", None: "in part"}[claim.reached]
             table.rows.append([claim.claim, verdict + so_far, claim.found])
         if not own:
-            table.rows.append([EXPERIMENTS[name].TITLE, "", "not run, or not all that it compares"])
+            table.rows.append([EXPERIMENTS[name].TITLE, "", "not run, or not completely"])
     parts: Parts = []
     if results.quick:
         parts.append(
-            "This is a quick run: small data sets, few trees, few repetitions. Its numbers show that "
-            "everything works, not how good it is."
+            "This is a quick run: small data sets, few trees, few repetitions. It shows that everything "
+            "works, not how good it is."
         )
     parts += [table, time_taken(results)]
     if results.stale:
         parts.append(
             f"{results.stale} stored results were made with other settings and are left out."
         )
-    return Section("In short", parts)
+    return Section("Summary", parts)
 
 
 def time_taken(results: Results) -> str:
@@ -51,9 +51,9 @@ def time_taken(results: Results) -> str:
         kept = hours <= HOURS and used[longest] <= LONGEST
         verdict = ("kept" if kept else "not kept") + " so far" * bool(results.missing)
         said += (
-            f" That is at least {hours:.1f} h on {CORES} cores with nothing else to do (limits: {HOURS} h, "
-            f"{LONGEST // 60} minutes a unit; {verdict}). The machine had other "
-            "work too, so wall-clock times, also stored, are longer."
+            f" That is at least {hours:.1f} h on {CORES} idle cores (limits: {HOURS} h, "
+            f"{LONGEST // 60} minutes a unit; {verdict}). Wall-clock times, also stored, are longer: the "
+            "machine had other work too."
         )
     return said
 
@@ -87,8 +87,8 @@ def settings(results: Results) -> Section:
         )
     parts += [
         table,
-        "HFD's are the paper's, but for the solver, which minimises what the paper's Algorithm 1 "
-        "minimises (docs/paper.md). The rivals' are those of their papers as far as these say. Rows "
+        "HFD's are the paper's, except the solver: it minimises the same objective as the paper's Algorithm "
+        "1 (docs/paper.md). The rivals' are those of their papers where these state them. Rows "
         "are standardised by the training part's means and deviations (CIFAR: see scaling). Of equally "
         "frequent labels the nearest neighbour's wins. More noise corrupts more of the same labels.",
     ]
@@ -116,8 +116,8 @@ def machine(results: Results) -> Section:
             places.setdefault(place, {})[line["metric"]] = None
         named = [f"{place} ({', '.join(metrics)})" for place, metrics in places.items()]
         parts.append(
-            f"By earlier states of it, whose results may differ somewhat: {'; '.join(named)}. "
-            "`metricforest reproduce --again` makes them anew."
+            f"Made by earlier code, whose results may differ: {'; '.join(named)}. "
+            "`metricforest reproduce --again` runs them again."
         )
     return Section("Machine, versions, data", parts)
 

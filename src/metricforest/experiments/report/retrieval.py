@@ -74,7 +74,7 @@ def section(results: Results) -> Section:
     parts += joined(beside_unit_variance(scores))
     said = [f"{metric}: {why}." for metric, why in retrieval.SKIPPED.items()]
     said.append(
-        "HFD with unit variance: on CIFAR-10 only, for time. RFD: each of its trees sees 30,000 of "
+        "HFD with unit variance: on CIFAR-10 only, to save time. RFD: each of its trees sees 30,000 of "
         "the 600,000 pairs."
     )
     said += notes_of(results.of("retrieval")) + gaps(results, "retrieval")
@@ -98,7 +98,7 @@ def beside_unit_variance(scores: dict[str, dict[tuple[str, str], Line]]) -> list
             if ahead:
                 said.append(
                     f"{title_of(dataset)} with unit variance, the literal reading of the paper: at {k} "
-                    f"HFD has {100 * own:.1f} %, less than {'; '.join(ahead)}."
+                    f"HFD has {100 * own:.1f} %, behind {'; '.join(ahead)}."
                 )
     return said
 

@@ -103,29 +103,34 @@ def html_table(table: Table) -> str:
     return f"<div class='wide'><table>{caption}<tr>{head}</tr>{''.join(rows)}</table></div>"
 
 
+def plain(text: str) -> str:
+    """Text as Markdown that shows it: no HTML, one line, no end of a cell."""
+    text = " ".join(text.split("\n")).replace("&", "&amp;").replace("<", "&lt;")
+    return text.replace("|", "\\|")
+
+
 def markdown(heading: str, content: list[Section]) -> str:
     out = [f"# {heading}", ""]
     for section in content:
-        out += [f"## {section.title}", ""]
+        out += [f"## {plain(section.title)}", ""]
         for part in section.parts:
             if isinstance(part, Table):
                 if part.caption:
-                    out += [f"**{part.caption}**", ""]
-                out += ["| " + " | ".join(part.head) + " |", "|" + "---|" * len(part.head)]
+                    out += [f"**{plain(part.caption)}**", ""]
+                head = " | ".join(map(plain, part.head))
+                out += [f"| {head} |", "|" + "---|" * len(part.head)]
                 for i, row in enumerate(part.rows):
                     cells = [
-                        f"**{cell}**"
-                        if (i, j) in part.strong and cell
-                        else cell.replace("|", "\\|")
+                        f"**{plain(cell)}**" if (i, j) in part.strong and cell else plain(cell)
                         for j, cell in enumerate(row)
                     ]
                     out.append("| " + " | ".join(cells) + " |")
                 out.append("")
             elif isinstance(part, Figure):
-                out += [f"![{part.caption}](figures/{part.name}.svg)", ""]
+                out += [f"![{plain(part.caption)}](figures/{part.name}.svg)", ""]
             elif part.startswith("- "):
-                out.append(part)
+                out.append(plain(part))
             else:  # a paragraph stands apart from a list before it
-                out += [*([""] if out[-1].startswith("- ") else []), part, ""]
+                out += [*([""] if out[-1].startswith("- ") else []), plain(part), ""]
         out.append("")
     return "\n".join(out)
