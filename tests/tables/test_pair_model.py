@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.special import logit
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import average_precision_score
 
@@ -122,12 +123,13 @@ def test_ranks_are_those_of_counting():
 
 
 def test_the_threshold_has_the_best_expected_f1():
-    probability = np.random.default_rng(0).random(40)
-    cut = pair_scorer.best_cut(probability)
+    rng = np.random.default_rng(0)
+    probability, counts = rng.random(40), rng.random(40)
+    cut = pair_scorer.best_cut(probability, counts)
 
     def expected(threshold):
-        called = probability >= threshold
-        return 2 * probability[called].sum() / (called.sum() + probability.sum())
+        called, hits = probability >= threshold, probability * counts
+        return 2 * hits[called].sum() / (counts[called].sum() + hits.sum())
 
     assert expected(cut) == pytest.approx(max(map(expected, probability)))
 
@@ -146,6 +148,21 @@ def test_probabilities_of_held_out_pairs_are_calibrated(learned):
     *_, model = learned
     expected, found = model.held_out_probability_.mean(), model.held_out_same_.mean()
     assert expected == pytest.approx(found, abs=0.02)
+
+
+def test_a_match_rate_moves_odds_and_makes_the_threshold_fit_it(learned):
+    left, right, pairs, model = learned
+    rare = PairModel(match_rate=0.05, random_state=0).fit(left, right, pairs=pairs)
+    share = pairs[:, 2].mean()
+    moved = logit(rare.probability(pairs[:, :2])) - logit(model.probability(pairs[:, :2]))
+    np.testing.assert_allclose(moved, logit(0.05) - logit(share))
+    same, counts = rare.held_out_same_, np.where(pairs[:, 2], 0.05 / share, 0.95 / (1 - share))
+    expected = (rare.held_out_probability_ * counts).sum() / counts.sum()
+    assert expected == pytest.approx(0.05, abs=0.02)
+    called = rare.held_out_probability_ >= rare.threshold_
+    assert (called & same).sum() / called.sum() > 0.9
+    with pytest.raises(ValueError, match=r"match_rate must be in \(0.0, 1.0\), got 1"):
+        PairModel(match_rate=1.0).fit(left, right, pairs=pairs)
 
 
 def test_same_seed_same_bits_for_any_number_of_jobs(learned):

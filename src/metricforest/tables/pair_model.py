@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import unchanged_on_failure
-from ..checks import check_n_jobs, check_whole
+from ..checks import check_n_jobs, check_real, check_whole
 from ..storage.outputs import PathLike
 from ..storage.registry import save
 from ..storage.values import check_array
@@ -49,6 +49,9 @@ class PairModel(BaseEstimator):
         frame, row numbers of other tables.
     kinds : dict, default=None
         Column name to "number", "date" or "drop", for columns that are not to be guessed.
+    match_rate : float, default=None
+        Share of the pairs to be asked about that are the same. None: as among the labelled pairs. Where
+        those were chosen so as to hold more matches, probabilities and the threshold need it.
     n_estimators : int, default=200
         Number of trees.
     n_jobs : int, default=None
@@ -87,12 +90,14 @@ class PairModel(BaseEstimator):
         self,
         id: str | None = None,
         kinds: dict[str, str] | None = None,
+        match_rate: float | None = None,
         n_estimators: int = 200,
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.id = id
         self.kinds = kinds
+        self.match_rate = match_rate
         self.n_estimators = n_estimators
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -121,6 +126,8 @@ class PairModel(BaseEstimator):
         with unchanged_on_failure(self):
             check_whole(self, "n_estimators", 1)
             check_n_jobs(self)
+            if self.match_rate is not None:
+                check_real(self, "match_rate", 0.0, 1.0, open_low=True, open_high=True)
             tables = [as_table(table) for table in (left, right) if table is not None]
             kinds = dict(self.kinds or {})
             if self.id is not None:
@@ -144,16 +151,21 @@ class PairModel(BaseEstimator):
         scorer = learn(X, same, self.n_estimators, seed, self.n_jobs)
         self.threshold_ = 0.5
         self.held_out_probability_, self.held_out_same_ = np.empty(0), np.empty(0, bool)
+        held_out = np.empty((2, len(same)))
         if few >= LEAST_HELD_OUT:
-            held_out = np.empty((2, len(same)))
             folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
             for train, test in folds.split(X, same):
                 part = learn(X[train], same[train], self.n_estimators, seed, self.n_jobs)
                 held_out[:, test] = scores(part, X[test])
             scorer = weigh(scorer, held_out, same)
+        share = float(same.mean())
+        rate = share if self.match_rate is None else self.match_rate
+        scorer = scorer._replace(intercept=scorer.intercept + float(logit(rate) - logit(share)))
+        if few >= LEAST_HELD_OUT:
             self.held_out_probability_ = expit(blended(scorer, held_out))
             self.held_out_same_ = same
-            self.threshold_ = best_cut(self.held_out_probability_)
+            counts = np.where(same, rate / share, (1.0 - rate) / (1.0 - share))
+            self.threshold_ = best_cut(self.held_out_probability_, counts)
         self.scorer_ = scorer
 
     # ----------------------------------------------------------------------------------- answering

@@ -118,11 +118,15 @@ def weigh(scorer: Scorer, held_out: np.ndarray, same: np.ndarray) -> Scorer:
     return best
 
 
-def best_cut(probability: np.ndarray) -> float:
-    """The probability from which on pairs are called the same, for the best expected F1."""
-    falling = np.sort(probability)[::-1]
-    called = np.arange(1, len(falling) + 1)
-    k = int(np.argmax(2.0 * np.cumsum(falling) / (called + falling.sum())))
+def best_cut(probability: np.ndarray, counts: np.ndarray) -> float:
+    """The probability from which on pairs are called the same, for the best expected F1.
+
+    Each pair stands for `counts` pairs of those that will be asked about.
+    """
+    order = np.argsort(-probability, kind="stable")
+    falling, counts = probability[order], counts[order]
+    hits = np.cumsum(falling * counts)
+    k = int(np.argmax(2.0 * hits / (np.cumsum(counts) + hits[-1])))
     below = falling[k + 1] if k + 1 < len(falling) else 0.0
     return float((falling[k] + below) / 2)
 
