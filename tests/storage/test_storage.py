@@ -685,6 +685,8 @@ def hostile_arrays(header: dict, arrays: bytes, rng: np.random.Generator):
     for row in header["arrays"]:
         whole = np.frombuffer(arrays, np.uint8).copy()
         n = math.prod(row["shape"])
+        if n == 0:
+            continue  # it holds no number
         item = np.dtype(row["dtype"]).itemsize
         values = whole[row["offset"] :][: n * item].view(row["dtype"])
         old = values.copy()

@@ -241,6 +241,7 @@ def boost(
     near, far = (np.sort(triplets[:, [0, end]], axis=1) for end in (1, 2))
     n, R = len(rows), len(triplets)
     pairs, which = np.unique(np.concatenate([near, far]), axis=0, return_inverse=True)
+    which = which.ravel()  # numpy 2.0.0 gives it a second axis
     links = sp.csr_matrix((np.arange(len(pairs)), pairs.T), shape=(n, n))
     order = links.data.astype(np.int64)  # of the pairs in the matrix
     signs = np.repeat([-1.0, 1.0], R)
