@@ -57,7 +57,9 @@ def test_the_two_nearest_texts_are_those_of_measuring_all(queries, among, themse
     rare = bags.rarity(known)
     own = np.arange(len(queries)) if themselves else np.full(len(queries), -1)
     turned = bags.postings(known, bags.weights(known, rare))
-    found, cosine = bags.nearest_texts(of, bags.weights(of, rare), turned, len(among), own, 10**6)
+    found, cosine = bags.nearest_texts(
+        of, bags.weights(of, rare), turned, len(among), own, 2, 10**6
+    )
     weight = naive.weight_of(among, 0)
     barred = [{i} if themselves else set() for i in range(len(queries))]
     first = naive.best_other(queries, among, 0, weight, barred)
@@ -76,7 +78,7 @@ def test_a_search_for_partners_stops_at_its_bound():
     turned = bags.postings(among, weight)
     query = bags.words(["rare common"])
     w = bags.weights(query, bags.rarity(among))
-    found, cosine = bags.nearest_texts(query, w, turned, 51, np.array([-1]), 10)
+    found, cosine = bags.nearest_texts(query, w, turned, 51, np.array([-1]), 2, 10)
     assert found.tolist() == [[0, -1]]  # "common" stands in more texts than may be followed
     assert 0.5 < cosine[0, 0] < 1.0
 
@@ -157,6 +159,22 @@ def test_a_better_partner_elsewhere_is_seen():
     names, X = compared(left, right, pairs=([0, 0], [0, 1]))
     ahead = X[:, names.index(f"{WHOLE}: words: ahead of both best other")]
     assert ahead[0] > 0.0 > ahead[1]
+
+
+@settings(deadline=None)
+@given(texts, st.integers(1, 6))
+def test_so_many_texts_are_found_as_are_wanted(corpus, k):
+    of = bags.words(corpus)
+    weight = bags.weights(of, bags.rarity(of))
+    turned, nobody = bags.postings(of, weight), np.full(len(corpus), -1)
+    found, cosine = bags.nearest_texts(of, weight, turned, len(corpus), nobody, k, 10**6)
+    plain = naive.weight_of(corpus, 0)
+    for i, text in enumerate(corpus):
+        every = [naive.cosine(text, other, 0, plain) for other in corpus]
+        wanted = sorted((c for c in every if c > 0.0), reverse=True)[:k]
+        np.testing.assert_allclose(cosine[i, : len(wanted)], wanted)
+        assert (found[i, len(wanted) :] == -1).all()
+        assert len(set(found[i, : len(wanted)].tolist())) == len(wanted)
 
 
 def test_in_one_table_no_row_is_its_own_partner():

@@ -12,6 +12,7 @@ from metricforest import PairModel, load
 from metricforest.storage import format as storage
 from metricforest.storage import sklearn_trees
 from metricforest.tables import pair_scorer
+from metricforest.tables.pair_matches import kept
 
 SYLLABLES = ["ba", "do", "ki", "lu", "mer", "nos", "ra", "sil", "ton", "vex"]
 THINGS = ["chair", "table", "lamp", "desk", "sofa", "shelf"]
@@ -264,3 +265,72 @@ def test_a_refused_fit_leaves_the_model_as_it_was(learned):
     with pytest.raises(ValueError, match="no row of the first table is called 999"):
         model.fit(left, right, pairs=[[999, 0, 1]])
     assert np.array_equal(model.probability(pairs[:5, :2]), before)
+
+
+def test_planted_matches_of_whole_tables_are_found(learned):
+    *_, model = learned
+    left, right = shops(300, seed=11)
+    found = model.match(left, right, keep="one-to-one")
+    right_ones = found["a"] == found["b"]
+    assert right_ones.mean() >= 0.95
+    assert right_ones.sum() >= 0.9 * 300
+    assert len(set(found["a"].tolist())) == len(set(found["b"].tolist())) == len(found["a"])
+    assert (np.diff(found["probability"]) <= 0.0).all()
+    np.testing.assert_allclose(
+        model.probability(np.column_stack([found["a"], found["b"]]), left, right),
+        found["probability"],
+    )
+
+
+def test_a_table_is_matched_with_itself_every_pair_once(learned):
+    *_, model = learned
+    left, right = shops(60, seed=12)
+    table = {name: left[name] + right[name] for name in left}
+    found = model.match(table)
+    pairs = np.column_stack([found["a"], found["b"]])
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
+    assert (pairs[:, 1] - pairs[:, 0] == 60).sum() >= 50
+
+
+@pytest.mark.parametrize("one_table", [False, True])
+@pytest.mark.parametrize("keep", ["best", "one-to-one"])
+def test_what_is_kept_is_that_of_plain_loops(keep, one_table):
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        pairs = np.unique(rng.integers(6, size=(12, 2)), axis=0)
+        pairs = pairs[pairs[:, 0] < pairs[:, 1]] if one_table else pairs
+        likely = rng.integers(4, size=len(pairs)) / 4
+        order = sorted(range(len(pairs)), key=lambda i: (-likely[i], *pairs[i]))
+        ends = [{("a", a), ("a" if one_table else "b", b)} for a, b in pairs.tolist()]
+        wanted = []
+        for place, i in enumerate(order):
+            before = set().union(
+                *[ends[j] for j in (wanted if keep == "one-to-one" else order[:place])]
+            )
+            mine = ends[i] if one_table or keep == "one-to-one" else {("a", int(pairs[i, 0]))}
+            fresh = mine - before
+            if fresh == mine or (fresh and keep == "best"):
+                wanted.append(i)
+        assert kept(pairs, likely, keep, one_table).tolist() == wanted
+
+
+def test_a_stricter_threshold_matches_no_more(learned):
+    *_, model = learned
+    counts = [len(model.match(threshold=t)["a"]) for t in (0.0, 0.3, 0.6, 0.9)]
+    assert counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"keep": "some"}, "keep must be one of every, best, one-to-one, got 'some'"),
+        ({"threshold": 1.5}, r"threshold must be in \[0, 1\], got 1.5"),
+        ({"candidates": 0}, "candidates must be a whole number of at least 1, got 0"),
+        ({"right": {"name": ["a"]}}, "right is given without left"),
+    ],
+)
+def test_matching_refuses_what_means_nothing(learned, options, match):
+    *_, model = learned
+    with pytest.raises(ValueError, match=match):
+        model.match(**options)

@@ -228,14 +228,14 @@ def postings(of: Bags, weight: np.ndarray) -> Postings:
 
 
 def nearest_texts(
-    of: Bags, weight: np.ndarray, among: Postings, n: int, own: np.ndarray, most: int
+    of: Bags, weight: np.ndarray, among: Postings, n: int, own: np.ndarray, k: int, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The two texts nearest to each bag by cosine: (text [n, 2], -1: none; cosine [n, 2], 0: none).
+    """The k texts nearest to each bag by cosine: (text [n, k], -1: none; cosine [n, k], 0: none).
 
     `n` texts are searched, each bag not among itself (`own`, -1: it is none of them). Bounded: for
     each bag, tokens are followed from the rarest on while their texts are `most` or fewer together.
     """
-    shape = (len(of.ends) - 1, 2)
+    shape = (len(of.ends) - 1, k)
     text, cosine = np.full(shape, -1, np.int64), np.zeros(shape)
     search(of.ends, of.token, parts(of, weight), *among, own, most, np.zeros(n), text, cosine)
     return text, cosine
@@ -244,6 +244,7 @@ def nearest_texts(
 @kernel
 def search(ends, token, part, word, stops, texts, parts_, own, most, total, found, cosine):
     touched = np.empty(len(total), np.int64)
+    k = found.shape[1]
     for i in range(len(ends) - 1):
         low, high = ends[i], ends[i + 1]
         place = np.searchsorted(word, token[low:high])
@@ -268,8 +269,12 @@ def search(ends, token, part, word, stops, texts, parts_, own, most, total, foun
             total[t] = 0.0
             if t == own[i]:
                 continue
-            if value > cosine[i, 0] or (value == cosine[i, 0] and t < found[i, 0]):
-                cosine[i, 1], found[i, 1] = cosine[i, 0], found[i, 0]
-                cosine[i, 0], found[i, 0] = value, t
-            elif value > cosine[i, 1] or (value == cosine[i, 1] and t < found[i, 1]):
-                cosine[i, 1], found[i, 1] = value, t
+            at = k  # its place among the nearest so far; of equally near ones the first text is first
+            while at > 0 and (
+                value > cosine[i, at - 1] or (value == cosine[i, at - 1] and t < found[i, at - 1])
+            ):
+                at -= 1
+            for later in range(k - 1, at, -1):
+                cosine[i, later], found[i, later] = cosine[i, later - 1], found[i, later - 1]
+            if at < k:
+                cosine[i, at], found[i, at] = value, t

@@ -215,14 +215,40 @@ class PairComparison:
         self, k: int, rows: Rows, texts: list[str], at: np.ndarray, partner: np.ndarray
     ) -> np.ndarray:
         """Cosine of each pair's row ``at[i]`` to its best partner but the known row ``partner[i]``."""
-        where = len(self.tables) - 1 - rows.side  # the other table of two, the only one of one
+        found, cosine = self._nearest(k, rows, texts, 2)
+        taken_already = (partner >= 0) & (found[at, 0] == partner)
+        return np.where(taken_already, cosine[at, 1], cosine[at, 0])
+
+    def _nearest(
+        self, k: int, rows: Rows, texts: list[str], most: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(row, cosine) of the known rows nearest to each row's text, by the unit k."""
+        where = self.opposite(rows)
         own = rows.own if len(self.tables) == 1 else np.full(rows.n, -1, np.int64)
         bag = PARTNER_UNITS[k].bags(texts)
         weight = bags.weights(bag, self.rare[-1][k])
         known = self._postings(where, k)
-        found, cosine = bags.nearest_texts(bag, weight, known, self.tables[where].n, own, FOLLOWED)
-        taken_already = (partner >= 0) & (found[at, 0] == partner)
-        return np.where(taken_already, cosine[at, 1], cosine[at, 0])
+        return bags.nearest_texts(bag, weight, known, self.tables[where].n, own, most, FOLLOWED)
+
+    def opposite(self, rows: Rows) -> int:
+        """The table where partners of rows are: the other one of two, the only one of one."""
+        return len(self.tables) - 1 - rows.side if len(self.tables) == 2 else 0
+
+    def candidates(self, side: int, most: int) -> np.ndarray:
+        """Pairs [m, 2] of each known row of a table and the nearest known rows of the opposite one.
+
+        At most `most` for each row and each of `PARTNER_UNITS`, every pair once, rising.
+        """
+        rows, pairs = self.tables[side], []
+        n = self.tables[self.opposite(rows)].n
+        for low in range(0, rows.n, BLOCK):
+            part = taken(rows, np.arange(low, min(low + BLOCK, rows.n)))
+            texts = self._plain(part.columns)[-1]
+            for k in range(len(PARTNER_UNITS)):
+                found, _ = self._nearest(k, part, texts, most)
+                row, place = np.nonzero(found >= 0)
+                pairs.append((low + row) * n + found[row, place])
+        return np.column_stack(np.divmod(np.unique(np.concatenate(pairs)), n))
 
     def _postings(self, side: int, k: int) -> bags.Postings:
         """Where each token of a known table stands; made when first asked for."""

@@ -8,6 +8,7 @@ how likely a score makes a match, and from which probability on rows are best ca
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ from ..storage.outputs import PathLike
 from ..storage.registry import save
 from ..storage.values import check_array
 from .columns import DROP, as_table, id_text, items_of, values_of
-from .comparison import PairComparison
+from .comparison import BLOCK, PairComparison
 from .pair_labels import read_answer, row_ids
+from .pair_matches import EVERY, KEEPS, candidate_pairs, kept
 from .pair_reasons import PairReasons, reasons
 from .pair_scorer import Scorer, best_cut, blended, checked, learn, log_odds, scores, weigh
 
@@ -202,6 +204,55 @@ class PairModel(BaseEstimator):
         same : ndarray of bool of shape (n_pairs,)
         """
         return self.probability(pairs, left, right) >= self.threshold_
+
+    def match(
+        self,
+        left: Any = None,
+        right: Any = None,
+        *,
+        threshold: float | None = None,
+        keep: str = EVERY,
+        candidates: int = 10,
+    ) -> dict[str, np.ndarray]:
+        """Pairs of rows of whole tables that are called the same, the likeliest first.
+
+        Parameters
+        ----------
+        left, right : frame, dict of columns or array-like, default=None
+            The tables; `left` alone is matched with itself, every pair once. None: those of `fit`.
+        threshold : float, default=None
+            The probability from which on rows are called the same. None: `threshold_`.
+        keep : {"every", "best", "one-to-one"}, default="every"
+            "best": for each row of `left` its likeliest match alone. "one-to-one": no row in two
+            matches; the likeliest pairs are taken first.
+        candidates : int, default=10
+            For each row the nearest of the other table that are looked at, by words and by letters.
+
+        Returns
+        -------
+        table : dict of columns
+            a and b (ids), probability.
+        """
+        comparison, ids = self._over(left, right)
+        if keep not in KEEPS:
+            raise ValueError(f"keep must be one of {', '.join(KEEPS)}, got {keep!r}")
+        if isinstance(candidates, bool) or not isinstance(candidates, Integral) or candidates < 1:
+            raise ValueError(f"candidates must be a whole number of at least 1, got {candidates!r}")
+        cut = self.threshold_ if threshold is None else float(threshold)
+        if not 0.0 <= cut <= 1.0:
+            raise ValueError(f"threshold must be in [0, 1], got {threshold!r}")
+        pairs = candidate_pairs(comparison, int(candidates))
+        A, B = comparison.tables[0], comparison.tables[-1]
+        probability = np.empty(len(pairs))
+        for low in range(0, len(pairs), BLOCK):
+            a, b = pairs[low : low + BLOCK].T
+            X = comparison.compare(A, a, B, b)
+            probability[low : low + BLOCK] = expit(log_odds(self.scorer_, X))
+        likely = probability >= cut
+        pairs, probability = pairs[likely], probability[likely]
+        chosen = kept(pairs, probability, keep, len(comparison.tables) == 1)
+        a, b = pairs[chosen].T
+        return {"a": ids[0][a], "b": ids[-1][b], "probability": probability[chosen]}
 
     def explain(self, pair: Any, left: Any = None, right: Any = None) -> PairReasons:
         """What speaks for and against two rows being the same, column by column.
