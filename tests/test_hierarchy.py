@@ -581,7 +581,7 @@ def test_pairs_of_the_whole_do_not_fit_a_part(small):
         ("max_features", 4, ValueError, "max_features=4 is more than the 3 features"),
         ("max_features", "third", ValueError, "max_features must be .*got 'third'"),
         ("max_features", True, TypeError, "max_features must be a number, got True"),
-        ("n_jobs", 0, ValueError, "n_jobs == 0"),
+        ("n_jobs", 0, ValueError, "n_jobs must be None or an int other than 0"),
         ("random_state", "seed", ValueError, "seed"),
     ],
 )

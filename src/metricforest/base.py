@@ -63,6 +63,10 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Distances of all prepared rows of A to all of B."""
 
+    def _fit_pairs(self, X: Any, pairs: np.ndarray) -> np.ndarray:
+        """Pairs of row numbers of `X` as this metric's `fit` wants them for `X`."""
+        return pairs
+
     def _keep(self, rows: np.ndarray) -> None:
         """Search among these prepared rows from now on. The last thing `fit` does."""
         self._rows = rows
@@ -79,8 +83,17 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         other._keep(rows)
         return other
 
-    def _check_rows(self, X: Any) -> np.ndarray:
+    def _check_parameters(self) -> None:
+        """Raise unless every parameter has a value that can be used; a subclass adds its own."""
+        check_n_jobs(self)
+
+    def _check_ready(self) -> None:
+        """Raise unless fitted, with parameters that can be used: they may be set after `fit` too."""
         check_is_fitted(self)
+        self._check_parameters()
+
+    def _check_rows(self, X: Any) -> np.ndarray:
+        self._check_ready()
         rows: Any = validate_data(self, X, reset=False, dtype=np.float64)
         return self._prepare(rows)
 
@@ -132,9 +145,10 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
         Convenient, not fast: one call measures one pair.
         """
-        check_is_fitted(self)
+        self._check_ready()
 
         def distance(u: ArrayLike, v: ArrayLike) -> float:
+            self._check_parameters()
             rows = np.stack([np.asarray(u, np.float64), np.asarray(v, np.float64)])
             if rows.ndim != 2 or rows.shape[1] != self.n_features_in_:
                 raise ValueError(
@@ -195,7 +209,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         self : Metric
             With `threshold_`: rows no farther apart are called the same. The next `fit` forgets it.
         """
-        check_is_fitted(self)
+        self._check_ready()
         calibration.check_strategy(strategy, min_rate, beta, method)
         ends_a, ends_b, same = self._judged(pairs, pair_labels, X)
         distance = self._pair_distance(ends_a, ends_b)
@@ -261,7 +275,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         return calibration.probability(self.calibration_, self.pair_distance(A, B))
 
     def _check_calibrated(self, name: str, what: str) -> None:
-        check_is_fitted(self)
+        self._check_ready()
         if not hasattr(self, name):
             raise NotFittedError(
                 f"this {type(self).__name__} has no {what} yet: call calibrate_threshold"
@@ -338,7 +352,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         return graph(distance, index, self._n_indexed(), mode)
 
     def _queries(self, X: ArrayLike | None) -> np.ndarray | None:
-        check_is_fitted(self)
+        self._check_ready()
         return None if X is None else self._check_rows(X)
 
     def _n_indexed(self) -> int:
@@ -419,7 +433,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         >>> bool((again.pairwise_distances(X) == metric.pairwise_distances(X)).all())
         True
         """
-        check_is_fitted(self)
+        self._check_ready()
         save(self, path, overwrite)
 
     def _params(self) -> dict[str, Any]:
@@ -435,7 +449,10 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        """Take over what `_state` gave; ValueError unless it is what compiled code relies on."""
+        """Take over what `_state` gave; ValueError unless it is what compiled code relies on.
+
+        Neither the dictionary nor what is in it is changed.
+        """
         for name, value in state.items():
             known = name in self._private_state or FITTED.fullmatch(name)
             if not known or hasattr(type(self), name):
@@ -444,7 +461,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         d: Any = self.n_features_in_
         if type(d) is not int or d < 1:
             raise ValueError(f"n_features_in_ is {d!r}")
-        check_n_jobs(self)
+        self._check_parameters()
         threshold: Any = state.get("threshold_", 0.0)
         if type(threshold) is not float or np.isnan(threshold):
             raise ValueError(f"threshold_ is {str(threshold)[:80]}")

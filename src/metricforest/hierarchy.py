@@ -280,6 +280,7 @@ class HierarchyForest(TransformerMixin, Metric):
         return self
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_whole(self, "n_estimators", 1)
         check_whole(self, "min_node_size", 1)
         check_real(self, "reg_lambda", 0.0, 1e6, open_low=True)
@@ -653,7 +654,7 @@ class HierarchyForest(TransformerMixin, Metric):
         ids : array-like of shape (n,) of int
             All of them in the index, each once; otherwise nothing is removed.
         """
-        check_is_fitted(self)
+        self._check_ready()
         self._searched.remove(
             search.check_ids(ids), float(self.alpha), bool(self.keep_certainties), self._threads()
         )
@@ -981,7 +982,7 @@ class HierarchyForest(TransformerMixin, Metric):
 
     def _rows_of_fit(self, what: str) -> np.ndarray:
         """The prepared rows that judgements are numbered by."""
-        check_is_fitted(self)
+        self._check_ready()
         if not explain.is_grown_on(self.forest_, self._rows):
             raise ValueError(
                 f"{what} is about the rows of fit, and this metric was put over others: "
@@ -991,7 +992,7 @@ class HierarchyForest(TransformerMixin, Metric):
 
     def _one_row(self, row: Any, name: str) -> np.ndarray:
         """The prepared row with this id, or of these values."""
-        check_is_fitted(self)
+        self._check_ready()
         if isinstance(row, Integral) and not isinstance(row, bool):
             found = search.row_of(self._index(), int(row))
             if found is None:
@@ -1020,9 +1021,9 @@ class HierarchyForest(TransformerMixin, Metric):
         return {**super()._state(), "_index": None if index is None else search.index_arrays(index)}
 
     def _restore(self, state: dict[str, Any]) -> None:
+        state = dict(state)
         packed = state.pop("_index", None)
         super()._restore(state)
-        self._check_parameters()
         d = self.n_features_in_
         core.check_forest(self.forest_, d)
         self.forest_ = core.read_only(self.forest_)
@@ -1039,7 +1040,7 @@ class HierarchyForest(TransformerMixin, Metric):
             raise ValueError(f"_fitted_with is {fitted!r}")
         if type(self._entropy) is not int or not 0 <= self._entropy < 1 << 31:
             raise ValueError(f"_entropy is {self._entropy!r}")
-        self._rows.flags.writeable = False
+        self._rows = core.read_only_view(self._rows)
         index = None
         if packed is not None:
             if not isinstance(packed, dict):

@@ -1,10 +1,12 @@
 """Cross-validation that carries pairs along."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from conftest import three_clusters
-from metricforest import HierarchyForest, PairKFold, cross_val_pair_score, pair_auc
+from metricforest import HierarchyForest, PairKFold, TableMetric, cross_val_pair_score, pair_auc
 from metricforest.rivals import Euclidean, RandomForestDistance
 
 
@@ -131,3 +133,42 @@ def test_poor_folds_score_nan():
         cross_val_pair_score(forest, X, pairs[must], labels[must], cv=3)
     with pytest.raises(ValueError, match="got 0 and 0"):
         cross_val_pair_score(forest, X, np.empty((0, 2), int), [], cv=3)
+
+
+def as_frames(X):
+    """The same rows in tables with every kind of index."""
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    n = len(X)
+    yield "range", frame, None
+    yield "backwards", frame.set_index(np.arange(n)[::-1]), None
+    yield "shuffled", frame.set_index(np.random.default_rng(0).permutation(n)), None
+    yield "from 1,000", frame.set_index(np.arange(1_000, 1_000 + n)), None
+    yield "text", frame.set_index(np.array([f"r{i}" for i in range(n)])), None
+    ids = np.random.default_rng(1).permutation(n)
+    yield "a column of ids", frame.assign(sku=ids).set_index(np.zeros(n, int)), "sku"
+    yield "polars", pl.DataFrame(frame.assign(sku=ids)), "sku"
+    yield "columns", {**{name: frame[name].to_numpy() for name in frame}, "sku": ids}, "sku"
+
+
+def test_pairs_of_a_table_are_row_numbers_whatever_its_index():
+    """They were numbered by fold, then read as labels of the index: other rows, without an error."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 3))
+    side = np.arange(90) % 2
+    X[:, 0] += 6.0 * side
+    pairs = rng.integers(0, 90, (300, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = np.where(side[pairs[:, 0]] == side[pairs[:, 1]], 1, -1)
+
+    def metric(id_):
+        return TableMetric(HierarchyForest(8, random_state=0), id=id_, cv=0)
+
+    want = cross_val_pair_score(metric(None), X, pairs, same, cv=3)
+    assert want.mean() > 0.9
+    for name, table, id_ in as_frames(X):
+        score = cross_val_pair_score(metric(id_), table, pairs, same, cv=3)
+        np.testing.assert_array_equal(score, want, err_msg=name)
+        learned = metric(id_).fit(table)
+        assert pair_auc(learned, table, pairs, same) == pair_auc(
+            metric(None).fit(X), X, pairs, same
+        )

@@ -250,7 +250,7 @@ def test_after_adding_and_removing(small):
     assert (
         metric.explain_pair(int(new), 1).to_dict() == metric.explain_pair(X[0] + 0.01, 1).to_dict()
     )
-    with pytest.raises(ValueError, match="b = 9 is no id of the 60 rows"):
+    with pytest.raises(ValueError, match="b = 9 is not an id of the 60 rows"):
         metric.explain_pair(0, 9)
 
 
@@ -269,8 +269,8 @@ def test_a_metric_over_other_rows_says_so(small, small_forest):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((0, 60), ValueError, "b = 60 is no id of the 60 rows"),
-        ((-1, 0), ValueError, "a = -1 is no id"),
+        ((0, 60), ValueError, "b = 60 is not an id of the 60 rows"),
+        ((-1, 0), ValueError, "a = -1 is not an id"),
         ((0, [1.0, 2.0]), ValueError, "2 features"),
         ((np.zeros((2, 5)), 0), ValueError, r"a must be an id or one row, got shape \(2, 5\)"),
         ((True, 0), ValueError, "a must be an id or one row"),

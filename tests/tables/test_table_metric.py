@@ -18,6 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import metricforest
 from metricforest import HierarchyForest, TableMetric, TablePreparation, cli, rivals
+from metricforest.storage.format import write
+from metricforest.storage.registry import content_of
 from metricforest.supervision import constraints
 from metricforest.tables import columns
 from metricforest.tables import metric as table_metric
@@ -473,7 +475,9 @@ def test_files_that_lie_are_refused(learned, tmp_path, monkeypatch, place, value
         inner = inner[name]
     inner[place[-1]] = value
     monkeypatch.setattr(TableMetric, "_state", lambda self: state)
-    metric.save(tmp_path / "bad.mf")
+    write(tmp_path / "bad.mf", content_of(metric))
+    with pytest.raises(ValueError, match=f"cannot save to .*worse.mf, .*{message}"):
+        metric.save(tmp_path / "worse.mf")
     with pytest.raises(ValueError, match=f"cannot load .*bad.mf: .*{message}"):
         metricforest.load(tmp_path / "bad.mf")
 
@@ -712,3 +716,26 @@ def test_a_table_learns_with_an_alpha_for_pairs():
     assert TableMetric()._new_metric().alpha == table_metric.ALPHA
     (alpha,) = [option for option in cli.fit.fit.params if option.name == "alpha"]
     assert alpha.default == table_metric.ALPHA
+
+
+@pytest.mark.parametrize("more", [3, 0])
+def test_rows_that_came_by_the_back_door_have_no_ids(more, tmp_path):
+    """Rows added to `metric_` itself: an error, not a file that does not load, nor wrong ids."""
+    frame, group = shop()
+    metric = TableMetric(HierarchyForest(5, random_state=0), id="sku", cv=0).fit(frame, group)
+    metric.save(tmp_path / "m.mf")
+    good = (tmp_path / "m.mf").read_bytes()
+    if not more:
+        metric.metric_.remove([0, 1, 2])
+    inner = metric.metric_
+    rows = metric.preparation_.transform(frame.iloc[:3])
+    inner.add(pd.DataFrame(rows, columns=inner.feature_names_in_))
+    for use in (
+        lambda: metric.save(tmp_path / "m.mf"),
+        lambda: metric.kneighbors(frame.iloc[:2], 2),
+        lambda: metric.radius_neighbors(None, 0.1),
+        lambda: metric.match(threshold=0.2),
+    ):
+        with pytest.raises(ValueError, match=rf"120 ids for {120 + more} rows.*Fit again"):
+            use()
+    assert (tmp_path / "m.mf").read_bytes() == good

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
-from sklearn.utils.validation import _num_samples
 
+from ..base import Metric
 from ..supervision.constraints import check_pairs
 from ..warn import warn
 
@@ -62,7 +62,7 @@ class PairKFold:
 
     def split(self, X: ArrayLike, pairs: ArrayLike, pair_labels: ArrayLike) -> Iterator[PairFold]:
         """Yield a `PairFold` per fold."""
-        n_rows = _num_samples(X)
+        n_rows = n_rows_of(X)
         checked, labels = check_pairs(pairs, pair_labels, n_rows)
         random_state = self.random_state if self.shuffle else None
         folds = KFold(self.n_splits, shuffle=self.shuffle, random_state=random_state)
@@ -87,13 +87,29 @@ def inside(
 
 
 def take(X: Any, rows: np.ndarray) -> Any:
-    """Rows of an array or of a data frame, as what they came as."""
-    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
+    """Rows of an array, a data frame or a dict of columns, by their places, as what they came as."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "get_columns"):  # polars
+        return X[rows]
+    if isinstance(X, dict):
+        return {name: take(column, rows) for name, column in X.items()}
+    return np.asarray(X)[rows]
+
+
+def n_rows_of(X: Any) -> int:
+    """Number of rows of an array, a data frame or a dict of columns."""
+    if isinstance(X, dict):
+        return len(next(iter(X.values()), ()))
+    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def pair_auc(metric: Any, X: ArrayLike, pairs: ArrayLike, pair_labels: ArrayLike) -> float:
-    """Probability that a must-link is nearer than a cannot-link under a fitted metric (ties half)."""
-    checked, labels = check_pairs(pairs, pair_labels, _num_samples(X))
+    """Probability that a must-link is nearer than a cannot-link under a fitted metric (ties half).
+
+    Pairs are row numbers of `X`, counted from 0, whatever index its rows have.
+    """
+    checked, labels = check_pairs(pairs, pair_labels, n_rows_of(X))
     if len(np.unique(labels)) < 2:
         raise ValueError("pair_auc needs at least one must-link and one cannot-link")
     scores = metric.pair_score(take(X, checked[:, 0]), take(X, checked[:, 1]))
@@ -109,9 +125,12 @@ def cross_val_pair_score(
 ) -> np.ndarray:
     """`pair_auc` on the test pairs of every fold of a metric learned from its training pairs.
 
+    Pairs are row numbers of `X`, counted from 0, whatever index or ids its rows have: also for a
+    `TableMetric`, whose own `fit` takes ids.
+
     A fold whose test or training part lacks must-links or cannot-links scores nan, with a warning.
     """
-    _, labels = check_pairs(pairs, pair_labels, _num_samples(X))
+    _, labels = check_pairs(pairs, pair_labels, n_rows_of(X))
     if len(np.unique(labels)) < 2:
         raise ValueError(
             "cross_val_pair_score needs must-links and cannot-links, got "
@@ -125,7 +144,10 @@ def cross_val_pair_score(
             poor += 1
             continue
         fold_metric: Any = clone(metric)
-        fold_metric.fit(take(X, fold.train), pairs=fold.train_pairs, pair_labels=fold.train_labels)
+        rows, told = take(X, fold.train), fold.train_pairs
+        if isinstance(metric, Metric):
+            told = metric._fit_pairs(rows, told)
+        fold_metric.fit(rows, pairs=told, pair_labels=fold.train_labels)
         scores.append(pair_auc(fold_metric, take(X, fold.test), fold.test_pairs, fold.test_labels))
     if poor:
         warn(

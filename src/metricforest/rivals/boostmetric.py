@@ -136,6 +136,15 @@ class BoostMetric(LinearMetric):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole(self, "n_estimators", 1)
+        check_whole(self, "n_neighbors", 1)
+        check_real(self, "reg_trace", 0.0, np.inf, open_low=True)
+        check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
+        check_choice(self, "loss", LOSSES)
+        check_flag(self, "corrective")
+
     def fit(
         self,
         X: ArrayLike,
@@ -163,12 +172,6 @@ class BoostMetric(LinearMetric):
         """
         with unchanged_on_failure(self):
             refuse(self, "triplets or labels y", pairs=pairs, pair_labels=pair_labels)
-            check_whole(self, "n_estimators", 1)
-            check_whole(self, "n_neighbors", 1)
-            check_real(self, "reg_trace", 0.0, np.inf, open_low=True)
-            check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
-            check_choice(self, "loss", LOSSES)
-            check_flag(self, "corrective")
             rows = self._standardised(X)
             if y is None and triplets is None:
                 raise ValueError("BoostMetric learns from triplets or labels y: give one of them")

@@ -149,6 +149,14 @@ class GBLMNN(MappedMetric):
         tags.target_tags.required = True
         return tags
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("n_estimators", "max_depth", "n_iter_no_change", "n_neighbors"):
+            check_whole(self, name, 1)
+        check_max_features(self)
+        check_real(self, "learning_rate", 0.0, np.inf, open_low=True)
+        check_real(self, "validation_fraction", 0.0, 1.0, open_low=False, open_high=True)
+
     def fit(
         self,
         X: ArrayLike,
@@ -174,11 +182,6 @@ class GBLMNN(MappedMetric):
         """
         with unchanged_on_failure(self):
             refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
-            for name in ("n_estimators", "max_depth", "n_iter_no_change", "n_neighbors"):
-                check_whole(self, name, 1)
-            check_max_features(self)
-            check_real(self, "learning_rate", 0.0, np.inf, open_low=True)
-            check_real(self, "validation_fraction", 0.0, 1.0, open_low=False, open_high=True)
             rows = self._standardised(X)
             check_n_components(self, rows.shape[1])
             codes = labelled_classes(self, y, len(rows))
@@ -262,6 +265,7 @@ class GBLMNN(MappedMetric):
         return {**super()._state(), "trees_": pack(self.trees_) if self.trees_ else None}
 
     def _restore(self, state: dict[str, Any]) -> None:
+        state = dict(state)
         packed = state.pop("trees_")
         trees = unpack(packed, DecisionTreeRegressor()) if packed is not None else []
         super()._restore(state)

@@ -142,6 +142,13 @@ class LMNN(LinearMetric):
         tags.target_tags.required = True
         return tags
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole(self, "n_neighbors", 1)
+        check_whole(self, "max_iter", 1)
+        check_real(self, "mu", 0.0, 1.0, open_low=True, open_high=True)
+        check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
+
     def fit(
         self,
         X: ArrayLike,
@@ -167,10 +174,6 @@ class LMNN(LinearMetric):
         """
         with unchanged_on_failure(self):
             refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
-            check_whole(self, "n_neighbors", 1)
-            check_whole(self, "max_iter", 1)
-            check_real(self, "mu", 0.0, 1.0, open_low=True, open_high=True)
-            check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
             rows = self._standardised(X)
             check_n_components(self, rows.shape[1])
             codes = labelled_classes(self, y, len(rows))

@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
 from ..base import Metric, check_n_neighbors, location_and_scale
-from ..checks import check_flag, check_n_jobs
+from ..checks import check_flag
 from ..storage.values import check_array
 from . import rowwise
 
@@ -37,13 +37,16 @@ class Standardised(Metric):
     mean_: np.ndarray
     scale_: np.ndarray
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_flag(self, "standardize")
+
     def _standardised(self, X: ArrayLike) -> np.ndarray:
         """Checked and standardised rows of `fit`; keeps mean_ and scale_.
 
         Rows are centred in any case: it changes no distance, and far from 0 digits would be lost.
         """
-        check_n_jobs(self)
-        check_flag(self, "standardize")
+        self._check_parameters()
         checked: Any = X
         data: Any = validate_data(self, checked, dtype=np.float64)
         self.mean_, self.scale_ = location_and_scale(data)

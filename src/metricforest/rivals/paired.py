@@ -27,6 +27,7 @@ class PairMetric(Standardised):
     random_state: int | np.random.RandomState | None
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         if isinstance(self.n_constraints, str):
             check_choice(self, "n_constraints", ("auto",))
         else:
@@ -80,7 +81,6 @@ class PairMetric(Standardised):
                 "give pairs with pair_labels, or y to draw them from"
             )
         with unchanged_on_failure(self):
-            self._check_parameters()
             rows = self._standardised(X)
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             table = cn.collect(

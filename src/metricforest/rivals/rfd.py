@@ -174,6 +174,7 @@ class RandomForestDistance(PairMetric):
         return {**super()._state(), "forest_": pack(self.forest_)}
 
     def _restore(self, state: dict[str, Any]) -> None:
+        state = dict(state)
         packed = state.pop("forest_")  # by what it is: the parameter may have been set since `fit`
         like = ExtraTreesRegressor if packed.classes is None else RandomForestClassifier
         forest = unpack(packed, like(n_jobs=self.n_jobs))

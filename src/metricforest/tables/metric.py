@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.validation import check_is_fitted
 
 from ..base import FITTED, Metric, unchanged_on_failure
 from ..checks import check_radius, check_whole
@@ -157,9 +156,7 @@ class TableMetric(Metric):
     def _fit(
         self, X: Any, y: Any, pairs: Any, pair_labels: Any, progress: Callable[[str], None]
     ) -> TableMetric:
-        check_whole(self, "cv", 0)
-        if self.cv == 1:
-            raise ValueError("cv must be 0 or at least 2, got 1")
+        self._check_parameters()
         metric = self._new_metric()
         table = as_table(X)
         ids = row_ids(table, self.id, unique=True)
@@ -198,11 +195,38 @@ class TableMetric(Metric):
         self.metric_ = learned
         return self
 
-    def _new_metric(self) -> Any:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole(self, "cv", 0)
+        if self.cv == 1:
+            raise ValueError("cv must be 0 or at least 2, got 1")
         if self.metric is not None and not isinstance(self.metric, Metric):
             raise TypeError(f"metric must be a metric of metricforest or None, got {self.metric!r}")
         if isinstance(self.metric, TableMetric):
             raise TypeError("metric must be one over numbers, got a TableMetric")
+
+    def _check_ready(self) -> None:
+        super()._check_ready()
+        self.metric_._check_ready()
+        self._check_ids()
+
+    def _check_ids(self) -> None:
+        """Raise unless the rows that are searched are those that have ids."""
+        n = len(self.ids_)
+        changed = getattr(self.metric_, "n_since_fit_", 0)
+        if self.metric_._n_indexed() == n and not (
+            changed and (self.metric_.ids_ != np.arange(n)).any()  # type: ignore[attr-defined]
+        ):
+            return
+        raise ValueError(
+            f"{n} ids for {self.metric_._n_indexed()} rows: rows were added to or removed from "
+            "metric_ itself, and only fit gives rows of a TableMetric their ids. Fit again"
+        )
+
+    def _fit_pairs(self, X: Any, pairs: np.ndarray) -> np.ndarray:
+        return row_ids(as_table(X), self.id, unique=True)[pairs]
+
+    def _new_metric(self) -> Any:
         metric: Any = (
             HierarchyForest(alpha=ALPHA, standardize=False)
             if self.metric is None
@@ -300,7 +324,7 @@ class TableMetric(Metric):
         return tags
 
     def _check_rows(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
+        self._check_ready()
         return self._prepare(self.preparation_.transform(X))
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
@@ -324,12 +348,12 @@ class TableMetric(Metric):
 
     def get_metric(self) -> Callable[[Any, Any], float]:
         """The distance as a function of two prepared rows (those of `preparation_.transform`)."""
-        check_is_fitted(self)
+        self._check_ready()
         return self.metric_.get_metric()
 
     def rows_of(self, ids: Sequence[Any]) -> np.ndarray:
         """Row numbers of ids; ValueError names the first that is no row's."""
-        check_is_fitted(self)
+        self._check_ready()
         place = {id_text(value): i for i, value in enumerate(self.ids_.tolist())}
         unknown = [value for value in ids if id_text(value) not in place]
         if unknown:
@@ -421,7 +445,7 @@ class TableMetric(Metric):
 
     def _able(self, method: str, what: str) -> Any:
         """The learned metric, which must have a method."""
-        check_is_fitted(self)
+        self._check_ready()
         if not hasattr(self.metric_, method):
             raise TypeError(f"a {type(self.metric_).__name__} cannot {what}")
         return self.metric_
@@ -493,7 +517,7 @@ class TableMetric(Metric):
         -------
         graph : csr_matrix of shape (n, `len(ids_)`)
         """
-        check_is_fitted(self)
+        self._check_ready()
         rows = None if X is None else self.preparation_.transform(X)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
@@ -554,7 +578,7 @@ class TableMetric(Metric):
         table : frame like `A`, or a dict of columns
             Columns a and b (ids), distance, and probability where there is a calibration; nearest first.
         """
-        check_is_fitted(self)
+        self._check_ready()
         cut = self._cut(threshold, precision)
         searcher = self.searcher(A if B is None else B)
         queries = None if B is None else self._rows if A is None else self._check_rows(A)
@@ -574,7 +598,7 @@ class TableMetric(Metric):
 
     def searcher(self, X: Any = None) -> Metric:
         """The learned metric, searching among the rows of `X` (None: of `fit`)."""
-        check_is_fitted(self)
+        self._check_ready()
         return self.metric_ if X is None else self.metric_._over(self._check_rows(X))
 
     def _with_probability(self, answer: dict[str, Any]) -> dict[str, Any]:
@@ -607,6 +631,7 @@ class TableMetric(Metric):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
+        state = dict(state)
         inner = Content(**state.pop("metric_"))
         if inner.class_name == "TableMetric":
             raise ValueError("a TableMetric inside a TableMetric")
@@ -623,8 +648,9 @@ class TableMetric(Metric):
             raise ValueError(f"{width} features, the metric knows {self.metric_.n_features_in_}")
         if not isinstance(self.ids_, np.ndarray) or self.ids_.dtype.kind not in "iU":
             raise ValueError("ids_ is no array of whole numbers or text")
-        if self.ids_.shape != (self.metric_._n_indexed(),):
-            raise ValueError(f"{len(self.ids_)} ids for {self.metric_._n_indexed()} rows")
+        if self.ids_.ndim != 1:
+            raise ValueError(f"ids_ has shape {self.ids_.shape}")
+        self._check_ids()
         n = len(check_array(self.held_out_distance_, "held_out_distance_", np.float64, (None,)))
         check_array(self.held_out_same_, "held_out_same_", bool, (n,))
         check_array(self.cv_auc_, "cv_auc_", np.float64, (None,), False)
