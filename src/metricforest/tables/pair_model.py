@@ -8,7 +8,7 @@ how likely a score makes a match, and from which probability on rows are best ca
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..storage.registry import save
 from ..storage.values import check_array
 from .columns import DROP, as_table, id_text, items_of, values_of
 from .comparison import BLOCK, PairComparison
+from .pair_audit import STRATA, MatchAudit, audit, drawn, strata_of
 from .pair_labels import read_answer, row_ids
 from .pair_matches import EVERY, KEEPS, candidate_pairs, kept
 from .pair_reasons import PairReasons, reasons
@@ -233,26 +234,110 @@ class PairModel(BaseEstimator):
         table : dict of columns
             a and b (ids), probability.
         """
-        comparison, ids = self._over(left, right)
         if keep not in KEEPS:
             raise ValueError(f"keep must be one of {', '.join(KEEPS)}, got {keep!r}")
-        if isinstance(candidates, bool) or not isinstance(candidates, Integral) or candidates < 1:
-            raise ValueError(f"candidates must be a whole number of at least 1, got {candidates!r}")
-        cut = self.threshold_ if threshold is None else float(threshold)
-        if not 0.0 <= cut <= 1.0:
-            raise ValueError(f"threshold must be in [0, 1], got {threshold!r}")
-        pairs = candidate_pairs(comparison, int(candidates))
+        cut = self.threshold_ if threshold is None else check_share("threshold", threshold)
+        comparison, ids = self._over(left, right)
+        pairs, probability = self._candidates(comparison, candidates)
+        likely = probability >= cut
+        pairs, probability = pairs[likely], probability[likely]
+        chosen = kept(pairs, probability, keep, len(comparison.tables) == 1)
+        a, b = pairs[chosen].T
+        return {"a": ids[0][a], "b": ids[-1][b], "probability": probability[chosen]}
+
+    def _candidates(self, comparison: PairComparison, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """(pairs of known rows worth comparing, their probabilities)."""
+        if isinstance(most, bool) or not isinstance(most, Integral) or most < 1:
+            raise ValueError(f"candidates must be a whole number of at least 1, got {most!r}")
+        pairs = candidate_pairs(comparison, int(most))
         A, B = comparison.tables[0], comparison.tables[-1]
         probability = np.empty(len(pairs))
         for low in range(0, len(pairs), BLOCK):
             a, b = pairs[low : low + BLOCK].T
             X = comparison.compare(A, a, B, b)
             probability[low : low + BLOCK] = expit(log_odds(self.scorer_, X))
-        likely = probability >= cut
-        pairs, probability = pairs[likely], probability[likely]
-        chosen = kept(pairs, probability, keep, len(comparison.tables) == 1)
+        return pairs, probability
+
+    def questions(
+        self, n: int = 60, left: Any = None, right: Any = None, *, candidates: int = 10
+    ) -> dict[str, np.ndarray]:
+        """Candidate pairs of whole tables whose labels tell how right the matches are: see `audit`.
+
+        Parameters
+        ----------
+        n : int, default=60
+        left, right, candidates
+            As in `match`.
+
+        Returns
+        -------
+        table : dict of columns
+            a and b (ids), probability, answer (empty: to be filled in). In random order.
+        """
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < STRATA:
+            raise ValueError(f"n must be a whole number of at least {STRATA}, got {n!r}")
+        comparison, ids = self._over(left, right)
+        pairs, probability = self._candidates(comparison, candidates)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        chosen = drawn(strata_of(probability), int(n), rng)
         a, b = pairs[chosen].T
-        return {"a": ids[0][a], "b": ids[-1][b], "probability": probability[chosen]}
+        empty = np.full(len(chosen), "", object)
+        return {
+            "a": ids[0][a],
+            "b": ids[-1][b],
+            "probability": probability[chosen],
+            "answer": empty,
+        }
+
+    def audit(
+        self,
+        pairs: Any,
+        pair_labels: ArrayLike | None = None,
+        left: Any = None,
+        right: Any = None,
+        *,
+        threshold: float | None = None,
+        precision: float | None = None,
+        candidates: int = 10,
+    ) -> MatchAudit:
+        """How right the matches of whole tables are, by labels of pairs that `questions` gave.
+
+        Parameters
+        ----------
+        pairs, pair_labels
+            As in `fit`: the pairs of `questions`, all of them and no others, with answers.
+        left, right, candidates
+            As in `match` and `questions`.
+        threshold : float, default=None
+            The probability from which on rows are called the same. None: `threshold_`.
+        precision : float, default=None
+            Wished instead of a threshold: the lowest one with that expected precision is taken.
+
+        Returns
+        -------
+        audit : MatchAudit
+            Threshold, expected precision and recall with intervals; ``str(audit)`` is for reading.
+            Give ``audit.threshold`` to `match`.
+        """
+        if precision is not None and threshold is not None:
+            raise ValueError("give a threshold or a precision, not both")
+        cut = self.threshold_ if threshold is None else check_share("threshold", threshold)
+        wish = None if precision is None else check_share("precision", precision)
+        comparison, ids = self._over(left, right)
+        rows, same = labelled_rows(pairs, pair_labels, ids[0], ids[-1])
+        if len(comparison.tables) == 1:
+            rows = np.sort(rows, axis=1)
+        known, probability = self._candidates(comparison, candidates)
+        n = len(ids[-1])
+        place = np.searchsorted(known @ [n, 1], rows @ [n, 1])
+        place = np.minimum(place, len(known) - 1)
+        strange = int((known[place] != rows).any(axis=1).sum())
+        if strange:
+            raise ValueError(
+                f"{strange} of {len(rows)} pairs are not candidates of these tables: label the "
+                "pairs that `questions` gives"
+            )
+        return audit(probability, place, same, cut, wish)
 
     def explain(self, pair: Any, left: Any = None, right: Any = None) -> PairReasons:
         """What speaks for and against two rows being the same, column by column.
@@ -376,3 +461,9 @@ def paired_rows(pairs: Any, ids_a: np.ndarray, ids_b: np.ndarray) -> np.ndarray:
                 )
             answer[i, side] = row
     return answer
+
+
+def check_share(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
+        raise ValueError(f"{name} must be in [0, 1], got {value!r}")
+    return float(value)
