@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test matrix lint bench docs clean
 
 $(VENV)/.installed-%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +17,9 @@ demo: $(VENV)/.installed-plot  ## learn from a few hundred judged pairs, print a
 test: $(VENV)/.installed-test  ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(BIN)/python -m pytest -q tests/core/test_bounds.py
+
+matrix: $(VENV)/.installed-test  ## the suite on other processors, versions and Pythons: hours (LEGS="generic oldest")
+	$(BIN)/python tests/matrix.py $(LEGS)
 
 lint: $(VENV)/.installed-lint  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check src tests benchmarks examples
