@@ -30,7 +30,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.metrics import confusion_matrix, v_measure_score
 
-from metricforest.estimators import cluster
+from metricforest.estimators import graph_cut
 from metricforest.experiments import clustering, protocol
 from metricforest.experiments.report.clustering import TRIED
 from metricforest.experiments.runner import settings_of
@@ -46,12 +46,12 @@ Cut = Callable[[sp.csr_matrix, int, np.random.RandomState], np.ndarray]
 
 
 def plain_cut(graph: sp.csr_matrix, n: int, rng: np.random.RandomState) -> np.ndarray:
-    return cluster.cut(graph, n, STARTS, rng)
+    return graph_cut.cut(graph, n, STARTS, rng)
 
 
 def cut_unit_rows(graph: sp.csr_matrix, n: int, rng: np.random.RandomState) -> np.ndarray:
     """k-means of the eigenvectors' rows brought to length 1."""
-    rows = cluster.embed(graph, n, rng)
+    rows = graph_cut.embed(graph, n, rng)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return KMeans(n, n_init=STARTS, random_state=rng).fit_predict(rows)
 
@@ -134,8 +134,8 @@ class Draw:
         near = y[index[:, :5]]
         found = []
         for k in counts:
-            alike = cluster.similarity(distance[:, :k], None) ** power
-            graph = cluster.joined(cluster.neighbour_graph(alike, index[:, :k]), metric, None)
+            alike = graph_cut.similarity(distance[:, :k], None) ** power
+            graph = graph_cut.joined(graph_cut.neighbour_graph(alike, index[:, :k]), metric, None)
             labels = cut(graph, n_classes, np.random.RandomState(self.seed))
             found.append((float(v_measure_score(y, labels)), in_own_cluster(y, labels)))
         best, own = max(found)

@@ -2,12 +2,14 @@
 
 import itertools
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import v_measure_score
 from sklearn.pipeline import make_pipeline
@@ -16,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import PlainEuclidean, three_clusters
 from metricforest import HierarchyForest, MetricSpectralClustering
-from metricforest.estimators import cluster
+from metricforest.estimators import graph_cut
 
 
 def forest(n_trees=20, random_state=0):
@@ -47,7 +49,7 @@ def blobs(n_blobs, n=400, seed=0, spread=100.0):
 @pytest.mark.parametrize("kind", [forest, PlainEuclidean])
 def test_graph_against_plain_loops(small, kind, sigma):
     X = small[0]
-    clustering = MetricSpectralClustering(3, kind(), 6, sigma, random_state=0).fit(X)
+    clustering = MetricSpectralClustering(3, kind(), 6, sigma, obey=False, random_state=0).fit(X)
     D = kind().fit(X).pairwise_distances(X)
     n = len(X)
     near = [sorted((D[i, j], j) for j in range(n) if j != i)[:6] for i in range(n)]
@@ -67,10 +69,10 @@ def test_pieces_are_joined_by_a_shortest_tree():
     X, blob = blobs(7)
     metric = PlainEuclidean().fit(X)
     index = metric.kneighbors(None, 5, return_distance=False)
-    graph = cluster.neighbour_graph(np.ones(index.shape), index)
+    graph = graph_cut.neighbour_graph(np.ones(index.shape), index)
     n_pieces, piece = connected_components(graph)
     assert n_pieces == 7
-    whole = cluster.joined(graph, metric, 1.0)
+    whole = graph_cut.joined(graph, metric, 1.0)
     assert connected_components(whole)[0] == 1
     assert abs(whole - whole.T).max() == 0
     added = sp.triu(whole - graph).tocoo()
@@ -91,8 +93,8 @@ def test_pieces_are_joined_by_a_shortest_tree():
 def test_a_graph_in_one_piece_stays(small):
     metric = PlainEuclidean().fit(small[0])
     index = metric.kneighbors(None, 20, return_distance=False)
-    graph = cluster.neighbour_graph(np.ones(index.shape), index)
-    assert cluster.joined(graph, metric, 1.0) is graph
+    graph = graph_cut.neighbour_graph(np.ones(index.shape), index)
+    assert graph_cut.joined(graph, metric, 1.0) is graph
 
 
 # ------------------------------------------------------------------------------------- eigenvectors
@@ -123,10 +125,10 @@ def test_every_route_finds_the_leading_vectors(monkeypatch, route, data):
     }[data]
     metric = PlainEuclidean().fit(X)
     index = metric.kneighbors(None, 6, return_distance=False)
-    graph = cluster.joined(cluster.neighbour_graph(np.ones(index.shape), index), metric, 1.0)
-    monkeypatch.setattr(cluster, "DENSE", 1000 if route == "dense" else 10)
-    monkeypatch.setattr(cluster, "RESTARTS", 1 if route == "factors" else 100_000)
-    V = cluster.embed(graph, 4, np.random.RandomState(0))
+    graph = graph_cut.joined(graph_cut.neighbour_graph(np.ones(index.shape), index), metric, 1.0)
+    monkeypatch.setattr(graph_cut, "DENSE", 1000 if route == "dense" else 10)
+    monkeypatch.setattr(graph_cut, "RESTARTS", 1 if route == "factors" else 100_000)
+    V = graph_cut.embed(graph, 4, np.random.RandomState(0))
     assert V.shape == (400, 4)
     values, _ = leading(graph.toarray(), 4)
     np.testing.assert_allclose(rayleigh(graph.toarray(), V), values, atol=1e-9)
@@ -142,7 +144,7 @@ def normalised_cut(W, labels):
 def test_no_cut_in_two_is_better_on_ten_rows():
     rng = np.random.default_rng(3)
     X = np.concatenate([rng.normal(size=(6, 2)), rng.normal(size=(4, 2)) + [4, 0]])
-    clustering = MetricSpectralClustering(2, PlainEuclidean(), 4, random_state=0).fit(X)
+    clustering = MetricSpectralClustering(2, PlainEuclidean(), 4, obey=False, random_state=0).fit(X)
     W = clustering.affinity_matrix_.toarray()
     every = [np.array([0, *rest]) for rest in itertools.product((0, 1), repeat=9)]
     best = min(normalised_cut(W, labels) for labels in every if labels.any())
@@ -153,7 +155,9 @@ def test_no_cut_in_two_is_better_on_ten_rows():
 @pytest.mark.parametrize("n_clusters", [2, 4, 5, 7])
 def test_pieces_and_clusters_of_other_number(n, n_clusters):
     X, blob = blobs(5, n)
-    found = MetricSpectralClustering(n_clusters, PlainEuclidean(), 8, random_state=0).fit_predict(X)
+    found = MetricSpectralClustering(
+        n_clusters, PlainEuclidean(), 8, obey=False, random_state=0
+    ).fit_predict(X)
     assert len(set(found)) == n_clusters
     # Fewer clusters: blobs stay whole. More: no cluster has rows of two blobs.
     inner, outer = (blob, found) if n_clusters <= 5 else (found, blob)
@@ -166,7 +170,9 @@ def test_rings():
     angle, ring = rng.uniform(0, 2 * np.pi, 900), np.arange(900) % 3
     X = (1 + ring[:, None]) * np.column_stack([np.cos(angle), np.sin(angle)])
     X += 0.03 * rng.normal(size=X.shape)
-    found = MetricSpectralClustering(3, PlainEuclidean(), 10, random_state=0).fit_predict(X)
+    found = MetricSpectralClustering(
+        3, PlainEuclidean(), 10, obey=False, random_state=0
+    ).fit_predict(X)
     assert v_measure_score(ring, found) == 1.0
 
 
@@ -213,29 +219,33 @@ def test_rows_that_are_all_alike():
         labels = MetricSpectralClustering(3, kind, 5, random_state=0).fit_predict(X)
         assert labels.shape == (40,)
     tenfold = np.repeat(np.arange(12.0), 10)[:, None]
-    found = MetricSpectralClustering(12, PlainEuclidean(), 5, random_state=0).fit_predict(tenfold)
+    found = MetricSpectralClustering(
+        12, PlainEuclidean(), 5, obey=False, random_state=0
+    ).fit_predict(tenfold)
     assert v_measure_score(tenfold[:, 0], found) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("sigma", [1e-9, 1e9])
 def test_a_sigma_of_another_world(small, sigma):
-    labels = MetricSpectralClustering(3, PlainEuclidean(), 5, sigma, random_state=0).fit_predict(
-        small[0]
-    )
+    labels = MetricSpectralClustering(
+        3, PlainEuclidean(), 5, sigma, obey=False, random_state=0
+    ).fit_predict(small[0])
     assert len(set(labels)) == 3
 
 
 def test_one_cluster_and_one_per_row():
     X = np.random.default_rng(0).normal(size=(12, 2))
     for n_clusters in (1, 12):
-        labels = MetricSpectralClustering(n_clusters, PlainEuclidean(), 3).fit_predict(X)
+        labels = MetricSpectralClustering(n_clusters, PlainEuclidean(), 3, obey=False).fit_predict(
+            X
+        )
         assert len(set(labels)) == n_clusters
 
 
 def test_memory_grows_with_the_rows_and_not_their_square():
     X = np.random.default_rng(0).normal(size=(10_000, 4))
     tracemalloc.start()
-    MetricSpectralClustering(4, PlainEuclidean(), 8, n_init=1, random_state=0).fit(X)
+    MetricSpectralClustering(4, PlainEuclidean(), 8, n_init=1, obey=False, random_state=0).fit(X)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10_000**2 / 2  # bytes; a matrix of distances has 16 times as many
@@ -268,5 +278,88 @@ def test_the_number_of_clusters_is_estimated_where_it_is_plain(n_clusters):
         size=(40 * n_clusters, n_clusters)
     )
     metric = PlainEuclidean().fit(X)
-    graph = cluster.affinity(metric, *metric.kneighbors(None, 10))
-    assert cluster.estimate_n_clusters(graph, np.random.RandomState(0)) == n_clusters
+    graph = graph_cut.affinity(metric, *metric.kneighbors(None, 10))
+    assert graph_cut.estimate_n_clusters(graph, np.random.RandomState(0)) == n_clusters
+
+
+# ------------------------------------------------------------------------------ obeying labelled pairs
+
+
+def wine_pairs(n_pairs, seed, wrong=0.0):
+    """Rows of wine, their classes, pairs, labels (a share of them wrong), and which are wrong."""
+    X, y = load_wine(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    pairs = np.unique(np.sort(rng.integers(0, len(X), (2 * n_pairs, 2)), axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    pairs = pairs[rng.permutation(len(pairs))[:n_pairs]]
+    labels = np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+    turned = rng.random(n_pairs) < wrong
+    return X, y, pairs, np.where(turned, -labels, labels), turned
+
+
+def test_labelled_pairs_are_kept_and_help():
+    X, y, pairs, labels, _ = wine_pairs(400, 0)
+    forest = HierarchyForest(30, random_state=0)
+    scores = {}
+    for obey in (True, False):
+        clustering = MetricSpectralClustering(3, forest, obey=obey, random_state=0)
+        found = clustering.fit_predict(X, pairs=pairs, pair_labels=labels)
+        together = found[pairs[:, 0]] == found[pairs[:, 1]]
+        assert (clustering.broken_pairs_ == pairs[together != (labels == 1)]).all()
+        scores[obey] = v_measure_score(y, found)
+        if obey:
+            assert len(clustering.broken_pairs_) == 0
+            assert clustering.stability_ > 0.9
+    assert scores[True] >= scores[False]
+    assert scores[True] > 0.95
+
+
+def test_broken_pairs_are_mostly_the_wrong_ones():
+    n_broken = n_wrong = 0
+    for seed in range(3):
+        X, _, pairs, labels, turned = wine_pairs(400, seed, wrong=0.05)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that pairs contradict each other
+            clustering = MetricSpectralClustering(
+                3, HierarchyForest(30, alpha=4, random_state=0), random_state=0
+            ).fit(X, pairs=pairs, pair_labels=labels)
+        wrong = {tuple(pair) for pair in pairs[turned].tolist()}
+        broken = [tuple(pair) for pair in clustering.broken_pairs_.tolist()]
+        n_broken += len(broken)
+        n_wrong += sum(pair in wrong for pair in broken)
+    assert n_broken > 20
+    assert n_wrong >= 0.8 * n_broken
+
+
+def test_new_rows_join_the_clusters_of_their_neighbours():
+    X, _, pairs, labels, _ = wine_pairs(300, 1)
+    clustering = MetricSpectralClustering(3, HierarchyForest(30, random_state=0), random_state=0)
+    clustering.fit(X, pairs=pairs, pair_labels=labels)
+    assert clustering.membership_.shape == (len(X), 3)
+    np.testing.assert_allclose(clustering.membership_.sum(axis=1), 1.0)
+    near = clustering.predict(X + 1e-6)
+    assert (near == clustering.labels_).mean() > 0.9
+    assert (clustering.predict_membership(X[:5]).argmax(axis=1) == clustering.predict(X[:5])).all()
+
+
+def test_a_frozen_metric_learns_nothing_but_pairs_are_kept():
+    X, _, pairs, labels, _ = wine_pairs(200, 2)
+    metric = HierarchyForest(20, random_state=0).fit(X)
+    clustering = MetricSpectralClustering(3, FrozenEstimator(metric), random_state=0)
+    clustering.fit(X, pairs=pairs, pair_labels=labels)
+    assert len(clustering.broken_pairs_) == 0
+    with pytest.raises(ValueError, match="frozen metric learns no more"):
+        MetricSpectralClustering(3, FrozenEstimator(metric), obey=False).fit(
+            X, pairs=pairs, pair_labels=labels
+        )
+
+
+def test_more_rows_apart_than_clusters_are_an_answer_that_names_what_is_broken():
+    X, _ = load_wine(return_X_y=True)
+    pairs = np.array(list(itertools.combinations(range(0, 178, 36), 2)))  # five rows, all different
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clustering = MetricSpectralClustering(
+            3, HierarchyForest(10, random_state=0), random_state=0
+        ).fit(X, pairs=pairs, pair_labels=np.full(len(pairs), -1))
+    assert 0 < len(clustering.broken_pairs_) <= 3

@@ -244,7 +244,7 @@ def cluster(
     """Clusters of the rows of TABLE, or of the model's own table."""
     import numpy as np
 
-    from ..estimators import cluster as cl
+    from ..estimators import graph_cut as cl
     from ..tables.columns import as_table
     from ..tables.files import pandas
     from ..tables.pair_labels import row_ids

@@ -1,41 +1,52 @@
-"""Semi-supervised clustering inside a metric (paper section 6): a normalised cut of a sparse graph.
+"""Semi-supervised clustering inside a metric: clusters that obey labelled pairs, or the paper's graph cut.
 
-Rows are joined to their nearest neighbours in a learned metric, the graph is made symmetric, and its
-rows are clustered by the leading eigenvectors of the normalised adjacency. Nothing has n x n numbers.
+By default labelled pairs are used twice: they teach the metric, and the clustering keeps them. Rows
+become points (`points`) and k-means clusters them without breaking a pair (`obedient`). With
+``obey=False`` it is section 6 of the paper: rows are joined to their nearest neighbours in the learned
+metric, the graph is made symmetric, and its rows are clustered by the leading eigenvectors of the
+normalised adjacency. Nothing has n x n numbers.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.base import ClusterMixin
-from sklearn.cluster import KMeans
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ..base import Metric, unchanged_on_failure
-from ..checks import check_real, check_whole
+from ..checks import check_flag, check_real, check_whole
+from ..inspection import suspect
+from ..supervision.constraints import check_pairs
+from ..warn import warn
+from . import points as pt
+from .facts import facts_of
+from .graph_cut import LEAST, affinity, cut, joined, leading
 from .neighbors import MetricUser
+from .obedient import obedient_kmeans
 
-LEAST = 1e-6  # similarity of neighbours however far apart: they stay neighbours
-BRIDGE = 1e-4  # weight of an edge that joins pieces: below that of cutting a piece, above rounding
-NEAR_ONE = 1e-3  # eigenvalues no farther from 1 are as good as 1
-DENSE = 300  # rows up to which all eigenvectors are computed
-RESTARTS = 100  # of the Lanczos method before the graph is factorised instead
+RERUNS = 4  # from other seeds, to see how stable the clusters are
+UNSTABLE = 0.6  # stability below which `fit` warns
 
 
 class MetricSpectralClustering(ClusterMixin, MetricUser):
-    """Spectral clustering in a metric that is learned from the same rows and what is known of them.
+    """Clustering in a metric that is learned from the same rows and labelled pairs, which it obeys.
 
-    Every row is joined to its `n_neighbors` nearest in the metric, more similar ones more strongly,
-    and the graph is parted by a normalised cut. Parts of the graph that no edge joins are joined
-    first, each at its best connected row to the nearest such row of another part.
+    Labelled pairs teach the metric. Then the clustering keeps them: rows that are the same,
+    directly or by a chain of pairs, are in one cluster, and rows that are different are in two. If
+    pairs contradict each other, the least credible are broken; `broken_pairs_` names them.
+
+    With ``obey=False`` it is the spectral clustering of the paper: every row is joined to its
+    `n_neighbors` nearest in the metric, more similar ones more strongly, and the graph is divided
+    by a normalised cut. Pieces of the graph that no edge joins are joined first, each at its best
+    connected row to the nearest such row of another piece.
 
     Parameters
     ----------
@@ -49,7 +60,9 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         Similarity ``exp(-distance**2 / (2 * sigma**2))``. None: ``1 - distance`` for a metric with
         distances in [0, 1], as those of forests; for others the median distance of neighbours.
     n_init : int, default=10
-        Starts of k-means, which gathers the rows by their eigenvectors; the best one counts.
+        Starts of k-means; the best one counts.
+    obey : bool, default=True
+        Keep labelled pairs in the clustering. False: they only teach the metric, as in the paper.
     search_params : dict, default=None
         Passed to the metric's `kneighbors`.
     random_state : int, RandomState instance or None, default=None
@@ -60,7 +73,16 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
     labels_ : ndarray of shape (n_samples,)
         Cluster of every row, 0 to `n_clusters` - 1.
     affinity_matrix_ : csr_matrix of shape (n_samples, n_samples)
-        The similarities that were cut.
+        The neighbour graph: similarities, with the labelled pairs written in if `obey`.
+    membership_ : ndarray of shape (n_samples, `n_clusters`)
+        Share of each cluster among the neighbours of every row, by similarity; rows sum to 1. A row with two
+        large shares is doubtful.
+    stability_ : float
+        Mean adjusted Rand index between `labels_` and clusterings from other random starts; 1 is stable. Nan
+        without `obey`.
+    broken_pairs_ : ndarray of shape (n_broken, 2)
+        Labelled pairs that the clustering does not keep: those that contradict more credible ones, and
+        those that `n_clusters` clusters cannot keep. Without `obey`: all that happen to be broken.
     metric_ : Metric
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -89,6 +111,7 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         sigma: float | None = None,
         *,
         n_init: int = 10,
+        obey: bool = True,
         search_params: dict[str, Any] | None = None,
         random_state: Any = None,
     ):
@@ -97,6 +120,7 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         self.n_neighbors = n_neighbors
         self.sigma = sigma
         self.n_init = n_init
+        self.obey = obey
         self.search_params = search_params
         self.random_state = random_state
 
@@ -117,8 +141,8 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         y : array-like of shape (n_samples,), default=None
             Class labels as far as they are known, -1 for unlabelled rows.
         pairs, pair_labels, triplets : array-like, default=None
-            Judgements as in `HierarchyForest.fit`. They teach the metric; no pair is forced into
-            one cluster or apart.
+            As in `HierarchyForest.fit`. All of them teach the metric; pairs are also kept in the clustering,
+            unless ``obey=False``. A frozen metric learns nothing more: then `pairs` are only kept.
 
         Returns
         -------
@@ -135,14 +159,67 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
                 raise ValueError(f"clustering needs at least 2 rows, got n_samples={n_rows}")
             if self.n_clusters > n_rows:
                 raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
-            self.metric_ = self._learn(
-                X, y, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
-            )
+            check_flag(self, "obey")
+            told = {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
+            known = (np.empty((0, 2), np.int64), np.empty(0, np.int64))
+            if pairs is not None and pair_labels is not None:
+                known = check_pairs(pairs, pair_labels, n_rows)
+                if self.obey and isinstance(self.metric, FrozenEstimator):
+                    told.update(pairs=None, pair_labels=None)
+            self.metric_ = self._learn(X, y, told)
             k = min(self.n_neighbors, n_rows - 1)
-            self.affinity_matrix_ = affinity(self.metric_, *self._nearest(None, k), self.sigma)
+            neighbours = self._nearest(None, k)
             rng = check_random_state(self.random_state)
-            self.labels_ = cut(self.affinity_matrix_, self.n_clusters, self.n_init, rng)
+            if self.obey:
+                found = obeying(self.metric_, neighbours, known, self.n_clusters, self.n_init, rng)
+                self.labels_, self.affinity_matrix_, self.stability_ = found
+            else:
+                self.affinity_matrix_ = affinity(self.metric_, *neighbours, self.sigma)
+                self.labels_ = cut(self.affinity_matrix_, self.n_clusters, self.n_init, rng)
+                self.stability_ = np.nan
+            together = self.labels_[known[0][:, 0]] == self.labels_[known[0][:, 1]]
+            self.broken_pairs_ = known[0][together != (known[1] == 1)]
+            self.membership_ = self._membership(*neighbours)
         return self
+
+    def _membership(self, distance: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Shares of the clusters among neighbours, by similarity."""
+        scale = float(np.median(distance)) or 1.0
+        alike = np.exp(-((distance / scale) ** 2)) + LEAST
+        share = np.zeros((len(distance), self.n_clusters))
+        place = np.broadcast_to(np.arange(len(distance))[:, None], index.shape)
+        np.add.at(share, (place, self.labels_[index]), alike)
+        return share / share.sum(axis=1, keepdims=True)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Cluster of new rows: the one with the largest share among their neighbours.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        return self.predict_membership(X).argmax(axis=1)
+
+    def predict_membership(self, X: ArrayLike) -> np.ndarray:
+        """Share of each cluster among the neighbours of new rows, by similarity.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        membership : ndarray of shape (n_samples, `n_clusters`)
+        """
+        check_is_fitted(self)
+        self._check_rows(X)
+        queries = self.metric_._check_rows(X)
+        k = min(self.n_neighbors, len(self.labels_))
+        return self._membership(*self._nearest(queries, k))
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **judgements: Any) -> Any:
         """`fit`, then the cluster of every row.
@@ -161,106 +238,51 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         return self.fit(X, y, **judgements).labels_
 
 
-def affinity(
-    metric: Metric, distance: np.ndarray, index: np.ndarray, sigma: float | None = None
-) -> sp.csr_matrix:
-    """The graph to cut: similarities of a metric's rows to their nearest, in one piece."""
-    if sigma is None and not metric.bounded:
-        sigma = float(np.median(distance)) or 1.0
-    return joined(neighbour_graph(similarity(distance, sigma), index), metric, sigma)
+class Obeying(NamedTuple):
+    """Clusters that keep labelled pairs."""
+
+    labels: np.ndarray  # int64 [n_rows]
+    graph: sp.csr_matrix  # with the pairs written in
+    stability: float
 
 
-def cut(
-    graph: sp.csr_matrix, n_clusters: int, n_init: Any, rng: np.random.RandomState
-) -> np.ndarray:
-    """Cluster of every row of the graph."""
-    kmeans = KMeans(n_clusters, n_init=n_init, random_state=rng)
-    return kmeans.fit_predict(embed(graph, n_clusters, rng))
+def obeying(
+    metric: Metric,
+    neighbours: tuple[np.ndarray, np.ndarray],
+    known: tuple[np.ndarray, np.ndarray],
+    n_clusters: int,
+    n_init: int,
+    rng: np.random.RandomState,
+) -> Obeying:
+    """Clusters of a metric's own rows that keep known (pairs, labels)."""
+    facts = facts_of(len(neighbours[0]), *known)
+    if facts.broken.any():
+        facts = facts_of(len(neighbours[0]), *known, doubt_of(metric, *known))
+    seeds = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+    graph = pt.with_facts(pt.adaptive_graph(*neighbours), facts)
+    n_pieces = connected_components(graph, directed=False)[0]
+    graph = joined(graph, metric, None if metric.bounded else 1.0)
+    of_graph = leading(graph, n_clusters, rng)[1]
+    of_graph /= np.maximum(np.linalg.norm(of_graph, axis=1, keepdims=True), 1e-12)
+    points = pt.whitened(pt.directions(metric, metric._rows, seeds), facts)
+    points = pt.beside(points, of_graph, len(known[0]))
+    best = obedient_kmeans(points, facts.group, facts.apart, n_clusters, n_init, seeds)
+    labels, stability = best.label[facts.group], 0.0
+    for _ in range(RERUNS):
+        fewer = max(1, n_init // 2)
+        other = obedient_kmeans(points, facts.group, facts.apart, n_clusters, fewer, seeds)
+        stability += float(adjusted_rand_score(labels, other.label[facts.group])) / RERUNS
+    if stability < UNSTABLE:
+        pieces = f", and the neighbour graph is in {n_pieces} pieces" if n_pieces > n_clusters else ""
+        warn(
+            f"the clusters depend on the random start (stability {stability:.2f}, 1 is stable){pieces}: "
+            "more labelled pairs, more n_neighbors or another number of clusters may help"
+        )
+    return Obeying(labels, graph, stability)
 
 
-def estimate_n_clusters(graph: sp.csr_matrix, rng: np.random.RandomState, most: int = 20) -> int:
-    """The number of clusters, 2 to `most`, after which the eigenvalues' distance from 1 leaps.
-
-    A rule of thumb: clusters that hardly touch give as many eigenvalues near 1.
-    """
-    n: Any = graph.shape[0]  # type: ignore[index]
-    most = max(2, min(most, n // 2))
-    values = leading(graph, most + 1, rng)[0]
-    away = np.maximum(1.0 - values[1:], NEAR_ONE)
-    return 2 + int(np.argmax(away[1:] / away[:-1])) if len(away) > 1 else 2
-
-
-def similarity(distance: np.ndarray, sigma: float | None) -> np.ndarray:
-    """A Gaussian of the distance, or what is missing to 1 where sigma is None."""
-    alike = 1.0 - distance if sigma is None else np.exp(-0.5 * (distance / sigma) ** 2)
-    return np.maximum(alike, LEAST)
-
-
-def neighbour_graph(alike: np.ndarray, index: np.ndarray) -> sp.csr_matrix:
-    """Symmetric graph of rows joined to their neighbours: an edge where either has the other."""
-    n, k = index.shape
-    directed = sp.csr_matrix((alike.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), (n, n))
-    return directed.maximum(directed.T).tocsr()
-
-
-def joined(graph: sp.csr_matrix, metric: Metric, sigma: float | None) -> sp.csr_matrix:
-    """The graph in one piece: a shortest tree of edges between its pieces' best connected rows.
-
-    Where there are more pieces than clusters, a normalised cut leaves open which go together: no
-    way cuts anything. How near the pieces are decides then. Where there are not, the edges are too
-    weak to matter. A piece has more rows than a row has neighbours, so pieces are few; the tree is
-    grown by Prim's rule from one row of distances at a time.
-    """
-    n_pieces, piece = connected_components(graph, directed=False)
-    if n_pieces == 1:
-        return graph
-    degree = np.asarray(graph.sum(axis=1)).ravel()
-    order = np.lexsort((-degree, piece))
-    centre = order[np.searchsorted(piece[order], np.arange(n_pieces))]
-    rows = metric._rows[centre]
-    length, nearest = np.full(n_pieces, np.inf), np.zeros(n_pieces, np.int64)
-    outside = np.full(n_pieces, True)
-    last, tree = 0, []
-    for _ in range(n_pieces - 1):
-        outside[last] = False
-        distance = metric._pairwise_distance(rows[last : last + 1], rows)[0]
-        nearer = distance < length
-        length[nearer], nearest[nearer] = distance[nearer], last
-        last = int(np.argmin(np.where(outside, length, np.inf)))
-        tree.append((centre[last], centre[nearest[last]], length[last]))
-    a, b, lengths = (np.array(part) for part in zip(*tree, strict=True))
-    if sigma is not None:  # a Gaussian so wide that it tells the longest edges apart
-        sigma = max(sigma, lengths.max() / 3)
-    bridges = sp.csr_matrix((BRIDGE * similarity(lengths, sigma), (a, b)), graph.shape)
-    return (graph + bridges + bridges.T).tocsr()
-
-
-def embed(graph: sp.csr_matrix, n_components: int, rng: np.random.RandomState) -> np.ndarray:
-    """Rows as points: the leading eigenvectors of the random walk on a graph in one piece."""
-    root = np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
-    return leading(graph, n_components, rng)[1] / root[:, None]
-
-
-def leading(
-    graph: sp.csr_matrix, n_components: int, rng: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """(eigenvalues from the largest down, eigenvectors in ARPACK's order) of the adjacency.
-
-    Of the normalised adjacency S = D^-1/2 W D^-1/2, that is, multiplying by it only, at first.
-    Where its leading eigenvalues are too close for that, the graph falls into parts with few
-    edges between, which is where factors of I - S stay sparse.
-    """
-    root = np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
-    n = len(root)
-    scale = sp.diags(1.0 / root)
-    S: Any = (scale @ graph @ scale).tocsr()
-    if n <= max(DENSE, 2 * n_components):
-        values, vectors = eigh(S.toarray(), subset_by_index=[n - n_components, n - 1])
-    else:
-        start = rng.uniform(-1.0, 1.0, n)
-        options = {"k": n_components, "v0": start, "ncv": min(n, 2 * n_components + 20)}
-        try:
-            values, vectors = eigsh(S, which="LA", maxiter=RESTARTS, **options)
-        except ArpackNoConvergence:
-            values, vectors = eigsh(S, sigma=1.0 + 1e-6, which="LM", **options)
-    return np.sort(values)[::-1], vectors
+def doubt_of(metric: Metric, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """How likely each label is wrong, by the distance of its pair."""
+    rows = metric._rows
+    far = metric._pair_distance(rows[pairs[:, 0]], rows[pairs[:, 1]])
+    return suspect.doubt(suspect.distance_curve(far, labels == 1)(far), labels)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import v_measure_score
 
-from ..estimators import cluster
+from ..estimators import graph_cut
 from . import paper, protocol
 from .protocol import Answer, Setting, Settings, Unit
 
@@ -137,10 +137,10 @@ def answer(unit: Unit, settings: Settings, n_jobs: int) -> Answer:
     sigmas = (None,) if metric.bounded else settings["sigmas_usps" if usps else "sigmas"]
 
     def clusters(k: int, sigma: float | None) -> np.ndarray:
-        alike = cluster.similarity(distance[:, :k], sigma)
-        graph = cluster.joined(cluster.neighbour_graph(alike, index[:, :k]), metric, sigma)
+        alike = graph_cut.similarity(distance[:, :k], sigma)
+        graph = graph_cut.joined(graph_cut.neighbour_graph(alike, index[:, :k]), metric, sigma)
         rng = np.random.RandomState(unit.seed)
-        return cluster.cut(graph, len(data.class_names), settings["kmeans_starts"], rng)
+        return graph_cut.cut(graph, len(data.class_names), settings["kmeans_starts"], rng)
 
     with protocol.stopwatch(seconds, "cluster"):
         tried = [[clusters(k, sigma) for k in counts] for sigma in sigmas]
