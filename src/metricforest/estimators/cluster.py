@@ -273,7 +273,9 @@ def obeying(
         other = obedient_kmeans(points, facts.group, facts.apart, n_clusters, fewer, seeds)
         stability += float(adjusted_rand_score(labels, other.label[facts.group])) / RERUNS
     if stability < UNSTABLE:
-        pieces = f", and the neighbour graph is in {n_pieces} pieces" if n_pieces > n_clusters else ""
+        pieces = (
+            f", and the neighbour graph is in {n_pieces} pieces" if n_pieces > n_clusters else ""
+        )
         warn(
             f"the clusters depend on the random start (stability {stability:.2f}, 1 is stable){pieces}: "
             "more labelled pairs, more n_neighbors or another number of clusters may help"
