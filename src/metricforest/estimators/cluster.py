@@ -27,7 +27,7 @@ from ..inspection import suspect
 from ..supervision.constraints import check_pairs
 from ..warn import warn
 from . import points as pt
-from .facts import facts_of
+from .facts import Facts, facts_of
 from .graph_cut import LEAST, affinity, cut, joined, leading
 from .neighbors import MetricUser
 from .obedient import obedient_kmeans
@@ -267,6 +267,9 @@ def obeying(
     points = pt.whitened(pt.directions(metric, metric._rows, seeds), facts)
     points = pt.beside(points, of_graph, len(known[0]))
     best = obedient_kmeans(points, facts.group, facts.apart, n_clusters, n_init, seeds)
+    if best.n_broken or facts.broken.any():
+        facts = believed(points, known, doubt_of(metric, *known), facts, n_clusters)
+        best = obedient_kmeans(points, facts.group, facts.apart, n_clusters, n_init, seeds)
     labels, stability = best.label[facts.group], 0.0
     for _ in range(RERUNS):
         fewer = max(1, n_init // 2)
@@ -281,6 +284,33 @@ def obeying(
             "more labelled pairs, more n_neighbors or another number of clusters may help"
         )
     return Obeying(labels, graph, stability)
+
+
+def believed(
+    points: np.ndarray,
+    known: tuple[np.ndarray, np.ndarray],
+    doubt: np.ndarray,
+    facts: Facts,
+    n_clusters: int,
+) -> Facts:
+    """What pairs imply without the most doubtful ones: as few left out as gives clusters that break none.
+
+    `facts` itself where even without a quarter of the pairs some are broken.
+    """
+    order = np.argsort(doubt, kind="stable")
+    few, many, found = 0, max(1, len(order) // 4), facts  # left out: too few, and perhaps enough
+    while few < many:
+        n_out = (few + many) // 2
+        kept = order[: len(order) - n_out]
+        trial = facts_of(len(points), known[0][kept], known[1][kept])
+        seeds = np.random.default_rng(0)
+        if trial.broken.any() or (
+            obedient_kmeans(points, trial.group, trial.apart, n_clusters, 2, seeds).n_broken
+        ):
+            few = n_out + 1
+        else:
+            many, found = n_out, trial
+    return found
 
 
 def doubt_of(metric: Metric, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
