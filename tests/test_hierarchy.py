@@ -591,9 +591,12 @@ def test_bad_parameters_raise(name, value, error, match):
 
 
 def test_numpy_numbers_are_parameters_too():
-    HierarchyForest(
-        n_estimators=np.int64(2), C=np.float32(1), max_features=np.int32(2), random_state=0
-    ).fit(numbers())
+    X = numbers()
+    given = {"n_estimators": np.int64(2), "C": np.float32(0.5), "max_features": np.int32(2)}
+    plain = {name: value.item() for name, value in given.items()}
+    found, expected = (HierarchyForest(**one, random_state=0).fit(X) for one in (given, plain))
+    np.testing.assert_array_equal(found.pairwise_distances(X), expected.pairwise_distances(X))
+    assert found.forest_.n_trees == 2
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
