@@ -701,7 +701,7 @@ class HierarchyForest(TransformerMixin, Metric):
 
     def _over(self, rows: np.ndarray) -> Self:
         other = super()._over(rows)
-        index = search.index_over(self.forest_, rows, float(self.alpha), False, self._threads())
+        index = search.index_over(self.forest_, rows, float(self.alpha), self._threads())
         other._searched = search.SharedIndex(self.forest_, rows, index)
         return other
 

@@ -14,8 +14,7 @@ import naive
 from conftest import load, three_clusters
 from metricforest import HierarchyForest
 from metricforest.core.forest import LEAF
-from metricforest.search import index as ix
-from metricforest.search import neighbors
+from metricforest.search import approximate, changes, exact, measuring, neighbors, paths
 
 
 def fresh(forest, **params):
@@ -30,7 +29,7 @@ def searchable(metric):
 
 
 def merge(metric, n_threads):
-    metric._searched._index = ix.merge_points(metric.forest_, metric._index(), n_threads)
+    metric._searched._index = changes.merge_points(metric.forest_, metric._index(), n_threads)
 
 
 def by_sorting(D, ids, k):
@@ -125,14 +124,14 @@ def test_one_distance_of_wide_rows():
 def test_sums_of_the_scan_are_as_near_as_promised(learned):
     metric, X, Q = learned
     forest, index = metric.forest_, searchable(metric)
-    queries = neighbors.queries_of(forest, index, metric._prepare(Q))
-    paths = neighbors.paths_of(forest, index, queries.rows, queries.turn, queries.own)
-    sums = neighbors.scan(forest, index, paths, False)
+    queries = paths.queries_of(forest, index, metric._prepare(Q))
+    ways = paths.paths_of(forest, index, queries.rows, queries.turn, queries.own)
+    sums = exact.scan(forest, index, ways, False)
     lanes = np.arange(len(Q))
-    found = sums[lanes // neighbors.QUERY_LANES, :, lanes % neighbors.QUERY_LANES]
-    exact = forest.n_trees * metric.pairwise_distances(Q, X)[queries.turn]
-    allowed = exact * (neighbors.slack(forest) - 1) / 4 + neighbors.UNDERFLOW
-    assert (np.abs(found - exact) <= allowed).all()
+    found = sums[lanes // exact.QUERY_LANES, :, lanes % exact.QUERY_LANES]
+    true = forest.n_trees * metric.pairwise_distances(Q, X)[queries.turn]
+    allowed = true * (exact.slack(forest) - 1) / 4 + exact.UNDERFLOW
+    assert (np.abs(found - true) <= allowed).all()
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -160,7 +159,7 @@ def test_radius_search_is_filtering_all_distances(learned, hard, keep_certaintie
 def test_passes_without_kept_certainties_may_be_many(learned, monkeypatch):
     metric, _, Q = learned
     expected = metric.kneighbors(Q, 4, n_candidates=None)
-    monkeypatch.setattr(neighbors, "SUMS_AT_ONCE", 1)
+    monkeypatch.setattr(exact, "SUMS_AT_ONCE", 1)
     monkeypatch.setattr(neighbors, "QUERIES_PER_TASK", 33)
     assert_same(fresh(metric, keep_certainties=False).kneighbors(Q, 4, n_candidates=None), expected)
 
@@ -182,11 +181,11 @@ def candidates(metric, asked, quota, seed=0, k=1):
     """Candidates of every query, as sets."""
     forest, index = metric.forest_, searchable(metric)
     rows = None if asked is None else metric._prepare(asked)
-    queries = neighbors.queries_of(forest, index, rows)
+    queries = paths.queries_of(forest, index, rows)
     own = queries.own[queries.turn]
-    paths = neighbors.paths_of(forest, index, queries.rows, queries.turn, own)
-    found = neighbors.climbing_candidates(
-        forest, index, queries.rows, queries.turn, own, paths, quota, k, np.uint64(seed)
+    ways = paths.paths_of(forest, index, queries.rows, queries.turn, own)
+    found = approximate.climbing_candidates(
+        forest, index, queries.rows, queries.turn, own, ways, quota, k, np.uint64(seed)
     )
     parts = np.split(found.slots, found.first[1:-1])
     assert all(len(part) == len(set(part.tolist())) for part in parts)
@@ -354,11 +353,11 @@ def test_pickle_keeps_the_index_and_compiles_nothing(learned):
     metric.remove([1])
     expected = metric.kneighbors(Q, 3)
     kernels = (
-        neighbors.measure_candidates,
-        neighbors.select_nearest,
-        neighbors.paths_of,
-        neighbors.climbing_candidates,
-        ix.bury,
+        measuring.measure_candidates,
+        measuring.select_nearest,
+        paths.paths_of,
+        approximate.climbing_candidates,
+        changes.bury,
     )
     compiled = [len(k.signatures) for k in kernels]
     again = pickle.loads(pickle.dumps(metric))
@@ -383,7 +382,7 @@ def test_fit_starts_a_new_index(small):
 
 def check_index(forest, index):
     """Every invariant of an index, by loops."""
-    n, m = len(index.ids), len(index.new_ids)
+    n = len(index.ids)
     assert (np.diff(index.ids) > 0).all()
     for t in range(forest.n_trees):
         np.testing.assert_array_equal(index.order[t, index.place[t]], np.arange(n))
@@ -398,8 +397,8 @@ def check_index(forest, index):
                     p = naive.project(forest, node, index.rows[index.order[t, j]])
                     s = naive.logistic(float(index.alpha[0]) * p)
                     assert index.certain[index.base[node] + j] == pytest.approx(s, abs=1e-6)
-        for a in range(m):
-            path = naive.path(forest, t, index.new_rows[a])
+
+        for a, path in enumerate(naive.path(forest, t, x) for x in index.new_rows):
             assert path[-1] == index.new_leaf[a, t]
             for k, node in enumerate(path[:-1]):
                 p = naive.project(forest, node, index.new_rows[a])
@@ -605,20 +604,6 @@ def test_unfitted_estimators_say_so(small, call):
 
 
 # ----------------------------------------------------------------------------------- small machinery
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 50)), max_size=40),
-    st.integers(1, 12),
-)
-def test_heap_keeps_the_first_in_order(pairs, room):
-    pairs = list(dict.fromkeys(pairs))
-    far, who = np.empty(room), np.empty(room, np.int64)
-    size = 0
-    for d, i in pairs:
-        size = neighbors.heap_add(d, i, size, far, who)
-    neighbors.heap_sort(size, far, who)
-    assert list(zip(far[:size], who[:size], strict=True)) == sorted(pairs)[:room]
 
 
 def test_bytes_of_an_index_are_as_documented(small_forest, small):

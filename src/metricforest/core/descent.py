@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined, kernel
 from .forest import LEAF
 
 
@@ -52,7 +52,7 @@ def sigmoid(p, alpha):
     return np.float32(logistic(alpha * p))
 
 
-@kernel
+@inlined
 def next_node(forest, node, x):
     """(child, P(x)): one step of row x, from the split `node` to the child it belongs to."""
     split = forest.split[node]
@@ -69,12 +69,14 @@ def descend(forest, t, x, alpha, s):
     `alpha` is not looked at): that is decided when compiling. The nodes of the path are the parents
     of the leaf.
     """
+    left, right, split = forest.left, forest.right, forest.split
     node = forest.root[t]
     k = 0
-    while forest.left[node] != LEAF:
-        node, p = next_node(forest, node, x)
+    while left[node] != LEAF:
+        p = project(x, forest.gaps[split[node]], forest.weights[split[node]])
         if s is not None:
             s[k] = sigmoid(p, alpha)
+        node = right[node] if p > 0.0 else left[node]
         k += 1
     return node, k
 

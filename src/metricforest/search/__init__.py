@@ -3,21 +3,14 @@
 These names are the door: the rest of the library uses no others.
 """
 
+from .certainties import refresh_index
+from .changes import add_points, index_over, merge_points, remove_points
 from .embedding import sparse_vectors
-from .index import (
-    Index,
-    add_points,
-    build_index,
-    index_arrays,
-    index_from_arrays,
-    index_over,
-    live_ids,
-    refresh_index,
-    remove_points,
-    slots_of,
-)
-from .neighbors import nearest, queries_of, within
+from .index import Index, build_index, live_ids, slots_of
+from .neighbors import nearest, within
+from .paths import queries_of
 from .shared import SharedIndex, check_ids, row_of
+from .stored import index_arrays, index_from_arrays
 
 __all__ = [
     "Index",
@@ -29,6 +22,7 @@ __all__ = [
     "index_from_arrays",
     "index_over",
     "live_ids",
+    "merge_points",
     "nearest",
     "queries_of",
     "refresh_index",

@@ -18,15 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.forest import Forest, read_only
-from .index import (
-    MAX_ID,
-    Index,
-    add_points,
-    build_index,
-    refresh_index,
-    remove_points,
-    slots_of,
-)
+from .certainties import refresh_index
+from .changes import add_points, remove_points
+from .index import MAX_ID, Index, build_index, slots_of
 
 
 class SharedIndex:
@@ -114,7 +108,7 @@ class SharedIndex:
     def _make(self, alpha: float, n_threads: int) -> Index:
         """The index; the lock is held."""
         if self._index is None:
-            self._index = build_index(self._forest, self._rows, alpha, False, n_threads)
+            self._index = build_index(self._forest, self._rows, alpha)
         return self._index
 
     def _up_to_date(self, alpha: float, keep: bool, n_threads: int) -> Index:
