@@ -51,7 +51,7 @@ class HierarchyForest(TransformerMixin, Metric):
 
     Every tree splits the rows by max-margin clustering, which honours must-link and cannot-link
     pairs and unlabelled rows, again and again until nodes are small. Two rows are as far apart as the
-    node that first parts them is large. Distances lie in [0, 1).
+    node that first parts them is large. Distances lie in [0, 1].
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import naive
+from metricforest import HierarchyForest
 from metricforest.core import distance
 from metricforest.core.forest import check_forest
 from metricforest.hierarchy import prepare
@@ -82,3 +83,12 @@ def test_rows_that_differ_in_number_raise(small_forest, small):
         small_forest.pair_distance(X[:3], X[:4])
     with pytest.raises(ValueError, match="5 features, got shape"):
         small_forest.get_metric()(X[0, :3], X[1, :3])
+
+
+def test_distances_reach_one_where_certainties_round_to_it():
+    """The range is [0, 1]: s is float32, which far from the plane is exactly 0 or 1."""
+    X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[-30.0], [30.0]], 20, axis=0)
+    metric = HierarchyForest(3, random_state=0, standardize=False).fit(X)
+    far = metric.pair_distance(500 * X[:20], 500 * X[20:])
+    assert far.max() == 1.0
+    assert metric.pairwise_distances(np.concatenate([500 * X, X])).max() <= 1.0
