@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 STRATA = 8
-DOUBT = 1e-3  # variance that even the surest pair is taken to have
+DOUBT = 1e-6  # variance that even the surest pair is taken to have
 DRAWS = 4_000  # of the uncertain shares
 # Labels of each answer that every part of the candidates is taken to have had before. Intervals hold
 # the truth as often as they should with these (tests/tables/test_pair_audit.py): below the threshold
