@@ -1,5 +1,6 @@
 """The estimator: what it learns, what it refuses, how it behaves among scikit-learn's tools."""
 
+import io
 import pickle
 import subprocess
 import sys
@@ -436,16 +437,26 @@ def test_refused_fit_leaves_the_first(small):
     np.testing.assert_array_equal(metric.pairwise_distances(X), before)
 
 
-def test_progress_bar(small, capsys):
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_bar(small, capsys, monkeypatch):
     HierarchyForest(n_estimators=4, random_state=0).fit(small[0])
     assert capsys.readouterr() == ("", "")
     quiet = learn(small[0])
     loud = HierarchyForest(n_estimators=FEW, random_state=0, verbose=1).fit(small[0])
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert f"| {FEW}/{FEW}" in err
-    assert "#" * 30 in err
+    assert capsys.readouterr() == ("", "")  # nobody looks on
     assert_same_bits(quiet, loud)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", Terminal())
+        seen = HierarchyForest(n_estimators=FEW, random_state=0, verbose=1).fit(small[0])
+        shown = sys.stderr.getvalue()
+    assert f"| {FEW}/{FEW}" in shown
+    assert "trees: 100%" in shown
+    assert_same_bits(quiet, seen)
+    assert capsys.readouterr() == ("", "")
 
 
 # -------------------------------------------------------------------------------------- bad input

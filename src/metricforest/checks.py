@@ -11,11 +11,16 @@ from sklearn.base import BaseEstimator
 
 def check_whole(estimator: BaseEstimator, name: str, low: int) -> None:
     """Raise unless the parameter is an int of at least `low`."""
-    value: Any = getattr(estimator, name)
+    check_count(name, getattr(estimator, name), low)
+
+
+def check_count(name: str, value: Any, low: int) -> int:
+    """The value as an int of at least `low`, or an error."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int, got {value!r}")
-    if int(value) < low:
+    if value < low:
         raise ValueError(f"{name} must be at least {low}, got {value}")
+    return int(value)
 
 
 def check_real(

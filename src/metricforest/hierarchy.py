@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
-import time
-import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from numbers import Integral
@@ -15,10 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm.auto import tqdm
 
 from . import core, search
 from .base import Metric, check_n_neighbors, graph, location_and_scale, unchanged_on_failure
@@ -31,7 +29,7 @@ from .checks import (
     check_real,
     check_whole,
 )
-from .inspection import explain, suggest, suspect
+from .inspection.questions import ForestQuestions
 from .storage.values import check_array
 from .supervision import constraints as cn
 from .warn import warn
@@ -40,13 +38,10 @@ logger = logging.getLogger("metricforest")
 
 SOLVERS = ("lbfgs", "newton", "subgradient")
 TOLERANCE = 0.01  # relative optimality gap of a split's last convex problem
-CROSS_TREES = 100  # of a forest that is grown to ask about judgements it has not seen
-MOST_SUGGESTED = 10_000
-CURVE_PAIRS = 2_000  # judged pairs that tell how likely a pair is judged the same
 LARGEST = 1e15  # values beyond overflow float32 when squared and summed
 
 
-class HierarchyForest(TransformerMixin, Metric):
+class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
     """Distance learned from rows and a few judgements by a forest of cluster hierarchies.
 
     Every tree splits the rows by max-margin clustering, which honours must-link and cannot-link
@@ -98,7 +93,7 @@ class HierarchyForest(TransformerMixin, Metric):
     random_state : int, RandomState instance or None, default=None
         Seeds the drawing of pairs and the trees.
     verbose : int, default=0
-        1 shows a progress bar on standard error.
+        1 shows a progress bar in a terminal (on standard error) or a notebook.
 
     Attributes
     ----------
@@ -334,30 +329,12 @@ class HierarchyForest(TransformerMixin, Metric):
 
     def _run(self, jobs: Iterable, total: int) -> Iterator:
         """Results of the jobs in order, with a progress bar if asked for."""
-        started = time.perf_counter()
         if not self.verbose:
             yield from Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
             return
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-        live = sys.stderr.isatty()  # a bar that moves on a terminal, ten lines in a log
-        shown = 0.0
-        for count, result in enumerate(parallel(jobs), 1):
-            yield result
-            passed = time.perf_counter() - started
-            if count < total and (
-                passed - shown < 0.1 if live else 10 * count // total == 10 * (count - 1) // total
-            ):
-                continue
-            shown = passed
-            left = passed / count * (total - count)
-            bar = "#" * (30 * count // total)
-            print(
-                f"{chr(13) if live else ''}trees |{bar:<30}| {count}/{total}  "
-                f"{passed:.0f} s, {left:.0f} s left ",
-                end="" if live and count < total else "\n",
-                file=sys.stderr,
-                flush=True,
-            )
+        # disable=None: only where somebody looks on, in a terminal or a notebook
+        yield from tqdm(parallel(jobs), "trees", total, disable=None)
 
     def _warn_unfinished(self) -> None:
         found = self.split_statistics_
@@ -709,311 +686,6 @@ class HierarchyForest(TransformerMixin, Metric):
         n_jobs: Any = self.n_jobs
         return effective_n_jobs(n_jobs)
 
-    # ------------------------------------------------------------------------------- understanding
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """Share of each feature in the distances between rows that were judged different.
-
-        In every tree the node that parts two rows adds certainty times size to their distance.
-        Feature j answers for the share ``|w_j (a_j - b_j)|`` of the sum over the node's features of
-        that, with the plane's weights w and standardised rows a and b. These parts are summed over
-        all trees and all cannot-links (and anchor and farther row of triplets; above 4,096 in all,
-        over so many taken evenly), and divided by their total. So they sum to 1, and are the mean
-        of the `by_feature` of `explain_pair` over these pairs, weighted by their distances.
-
-        Where nothing was judged different, 4,096 random pairs of rows stand in: it then says what
-        parts any two rows. Where no tree parts anything, all are 0. Made anew at every access.
-        """
-        rows = self._rows_of_fit("feature_importances_")
-        a, b = explain.different_rows(self.constraints_, len(rows), self._entropy)
-        return explain.importances(
-            self.forest_, rows[a], rows[b], float(self.alpha), self._threads()
-        )
-
-    def explain_pair(self, a: Any, b: Any, *, n_pairs: int = 3) -> explain.PairExplanation:
-        """What the distance of two rows is made of, and which judged pairs are like them.
-
-        A tree's part of the distance belongs to the node that parts the two rows, hence to that
-        node's depth. It is shared among the node's features by ``|w_j (a_j - b_j)|``: how far each
-        moves the two rows apart across the plane.
-
-        Parameters
-        ----------
-        a, b : int, or array-like of shape (n_features,)
-            Ids in `ids_` (row numbers of `fit`, or what `add` returned), or rows.
-        n_pairs : int, default=3
-            Judged pairs to name: those with the least mean distance from `a` to the one end and
-            from `b` to the other. Their row numbers are those of `fit`, whatever was added or
-            removed since. All judged rows are measured for it; 0 saves that time. None are named
-            by a metric that an estimator has put over other rows.
-
-        Returns
-        -------
-        explanation : PairExplanation
-            With `distance`, `by_depth`, `by_feature`, `spread`, `nearest_pairs` and more;
-            `summary()` as text, `to_dict()` ready for JSON.
-
-        Examples
-        --------
-        >>> from metricforest import HierarchyForest
-        >>> X = [[0.0, 0], [0.2, 1], [0.1, 2], [5, 0], [5.1, 1], [5.2, 2], [4.9, 1]]
-        >>> hf = HierarchyForest(20, max_features=None, min_node_size=2, random_state=0)
-        >>> hf = hf.fit(X, pairs=[[0, 1], [3, 4], [0, 3], [2, 5]], pair_labels=[1, 1, -1, -1])
-        >>> why = hf.explain_pair(1, [5.0, 1.0])
-        >>> bool(why.by_feature[0] > 0.9)
-        True
-        >>> why.nearest_pairs[0].same
-        False
-        """
-        n = check_count("n_pairs", n_pairs, 0)
-        row_a, row_b = self._one_row(a, "a"), self._one_row(b, "b")
-        alpha, threads = float(self.alpha), self._threads()
-        part, by_depth, by_feature, n_parting = explain.shares(self.forest_, row_a, row_b, alpha)
-        mean, deviation = explain.spread(self.forest_, row_a[None], row_b[None], alpha, 1)
-        near = []
-        if n and explain.is_grown_on(self.forest_, self._rows):
-            near = explain.nearest_pairs(
-                self.forest_, self._rows, self.constraints_, row_a, row_b, n, alpha, threads
-            )
-        total = part.sum() or 1.0
-        return explain.PairExplanation(
-            distance=float(mean[0]),
-            spread=float(deviation[0]),
-            standard_error=float(deviation[0] / np.sqrt(len(part))),
-            n_trees=len(part),
-            n_parting=n_parting,
-            by_depth=by_depth / total,
-            by_feature=by_feature / total,
-            difference=(row_a.astype(np.float64) - row_b) * self.scale_,
-            feature_names=self._feature_names(),
-            nearest_pairs=near,
-        )
-
-    def uncertainty(
-        self, A: ArrayLike, B: ArrayLike, *, kind: str = "standard_error"
-    ) -> np.ndarray:
-        """How much the distance of each row of `A` to the same row of `B` varies from tree to tree.
-
-        Parameters
-        ----------
-        A, B : array-like of shape (n, n_features)
-        kind : {"standard_error", "spread"}, default="standard_error"
-            "spread" is the standard deviation of the trees' distances (with T - 1 below the sum of
-            squares). "standard_error" divides it by the root of T, the number of trees: how far the
-            distance may be from that of endlessly many trees grown in the same way on the same
-            judgements. It says nothing about judgements that are wrong or missing.
-
-        Returns
-        -------
-        uncertainty : ndarray of shape (n,)
-            Trees are measured one after the other: the memory does not grow with their number.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from metricforest import HierarchyForest
-        >>> X = np.random.default_rng(0).normal(size=(50, 3))
-        >>> hf = HierarchyForest(10, random_state=0).fit(X)
-        >>> hf.uncertainty(X[:2], X[2:4]).shape
-        (2,)
-        """
-        if kind not in ("standard_error", "spread"):
-            raise ValueError(f"kind must be 'standard_error' or 'spread', got {kind!r}")
-        rows_a, rows_b = self._check_row_pairs(A, B)
-        T = self.forest_.n_trees
-        if T < 2:
-            raise ValueError(f"uncertainty needs at least 2 trees, the forest has {T}")
-        _, deviation = explain.spread(
-            self.forest_, rows_a, rows_b, float(self.alpha), self._threads()
-        )
-        return deviation if kind == "spread" else deviation / np.sqrt(T)
-
-    def suspect_pairs(self, n: int | None = None, *, cv: int | None = None) -> suspect.SuspectPairs:
-        """Judged pairs that the forest disbelieves, the most suspect first: the labeller's errors.
-
-        A judgement is suspect when it does not go with the distance of its two rows, and when it
-        does not go with judgements about rows near them; see docs/understanding.md. Spoken of are
-        the pairs of `fit` (given, or drawn from `y`), whatever was added or removed since.
-        Triplets are left out.
-
-        Parameters
-        ----------
-        n : int, default=None
-            How many to return. None: all judged pairs.
-        cv : int, default=None
-            Cut the judgements into so many parts, at least 2, and measure each pair with a forest (of
-            100 trees at most) that has learned from the other parts only. Takes as many fits, and
-            helps where a forest believes what it is told: many features, few judgements.
-
-        Returns
-        -------
-        suspects : SuspectPairs
-            With `pairs`, `pair_labels`, `suspicion`, `distance`; `summary()` as text.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from metricforest import HierarchyForest
-        >>> rng = np.random.default_rng(0)
-        >>> side = np.arange(80) % 2
-        >>> X = rng.normal(size=(80, 2)) + 6 * side[:, None]
-        >>> pairs = np.array([rng.choice(80, 2, replace=False) for _ in range(100)])
-        >>> same = np.where(side[pairs[:, 0]] == side[pairs[:, 1]], 1, -1)
-        >>> same[7] *= -1  # an error
-        >>> hf = HierarchyForest(50, random_state=0).fit(X, pairs=pairs, pair_labels=same)
-        >>> first = hf.suspect_pairs(1)
-        >>> bool((first.pairs[0] == np.sort(pairs[7])).all())
-        True
-        """
-        rows = self._rows_of_fit("suspect_pairs")
-        pairs, labels = self.constraints_.pairs()
-        count = len(pairs) if n is None else check_count("n", n, 1)
-        if len(pairs) == 0:
-            raise ValueError("suspect_pairs needs judged pairs, and the forest was grown without")
-        if cv is None:
-            far = self._pair_distance(rows[pairs[:, 0]], rows[pairs[:, 1]])
-        else:
-            if check_count("cv", cv, 2) > len(pairs):
-                raise ValueError(f"cv must be at most {len(pairs)}, the judged pairs, got {cv}")
-            far = self._unseen_distance(rows, pairs, labels, cv)
-        doubt = suspect.doubt(suspect.distance_curve(far, labels == 1)(far), labels)
-        judged, place = np.unique(pairs, return_inverse=True)
-        place = place.reshape(-1, 2)
-        if len(judged) > 2:
-            beside = self._over(rows[judged])
-            k = min(suspect.HEARD, len(judged) - 1)
-            votes = suspect.same_by_neighbours(place, labels, *beside._nearest(None, k))
-            doubt = (doubt + suspect.doubt(votes, labels)) / 2
-        order = np.argsort(-doubt, kind="stable")[:count]
-        return suspect.SuspectPairs(pairs[order], labels[order], doubt[order], far[order])
-
-    def suggest_pairs(self, n: int = 10, *, random_state: int | None = None) -> np.ndarray:
-        """Pairs of rows of `fit` that are worth judging next.
-
-        With `implied_pairs=True` they are chosen so that each answer implies many others: how groups of
-        rows known to be the same stand to each other, and of which group further rows are. Without,
-        they are random rows, or drawn so that 35 to 65 in a hundred judgements are "same". See
-        docs/understanding.md for what either gains over random pairs. No pair that was judged, no
-        row with itself, no pair twice; pairs that follow from judgements (a is b, b is c) only where
-        nothing else is left. Rows that were removed are still rows of `fit`; rows that were added are
-        not.
-
-        Parameters
-        ----------
-        n : int, default=10
-            At most 10,000. Judge a few, fit again, ask again: better than many at once.
-        random_state : int, default=None
-            The same number gives the same pairs. None: a number that `fit` has drawn.
-
-        Returns
-        -------
-        pairs : ndarray of shape (n, 2)
-            Row numbers, the lesser first.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from metricforest import HierarchyForest
-        >>> X = np.random.default_rng(0).normal(size=(50, 3))
-        >>> hf = HierarchyForest(10, random_state=0).fit(X, pairs=[[0, 1], [2, 3]], pair_labels=[1, -1])
-        >>> hf.suggest_pairs(5).shape
-        (5, 2)
-        """
-        rows = self._rows_of_fit("suggest_pairs")
-        if check_count("n", n, 1) > MOST_SUGGESTED:
-            raise ValueError(f"n must be at most {MOST_SUGGESTED}, got {n}")
-        seed = self._entropy
-        if random_state is not None:
-            seed = check_count("random_state", random_state, 0)
-        pairs, labels = self.constraints_.pairs()
-
-        def measure(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            return self._pairwise_distance(rows[a], rows[b])
-
-        rng = np.random.default_rng(seed)
-        found = np.empty((0, 2), np.int64)
-        if self.implied_pairs:
-            found = suggest.linked(int(n), len(rows), pairs, labels, measure, rng)
-        if len(found) < n:
-            some = np.sort(rng.permutation(len(pairs))[:CURVE_PAIRS])
-            judged = self._pair_distance(rows[pairs[some, 0]], rows[pairs[some, 1]])
-            more = suggest.mixed(
-                int(n) - len(found),
-                len(rows),
-                pairs,
-                labels,
-                (judged, labels[some] == 1),
-                measure,
-                rng,
-                found,
-            )
-            found = np.concatenate([found, more])
-        if len(found) < n:
-            raise ValueError(f"n must be at most {len(found)}, the pairs not judged yet, got {n}")
-        return found
-
-    def _unseen_distance(
-        self, rows: np.ndarray, pairs: np.ndarray, labels: np.ndarray, n_parts: int
-    ) -> np.ndarray:
-        """Distance of each judged pair under a forest that has not seen it judged."""
-        copy: Any = clone(self)
-        learner = copy.set_params(
-            n_estimators=min(int(self.n_estimators), CROSS_TREES),
-            standardize=False,
-            warm_start=False,
-            random_state=self._entropy,
-            verbose=0,
-        )
-        part = np.random.default_rng(self._entropy).permutation(len(pairs)) % n_parts
-        far = np.empty(len(pairs))
-        for own in range(n_parts):
-            seen, asked = part != own, pairs[part == own]
-            with warnings.catch_warnings():  # of contradictions and splits: `fit` has told
-                warnings.simplefilter("ignore")
-                learner.fit(
-                    rows,
-                    pairs=pairs[seen],
-                    pair_labels=labels[seen],
-                    triplets=self.constraints_.triplets(),
-                )
-            far[part == own] = learner._pair_distance(rows[asked[:, 0]], rows[asked[:, 1]])
-        return far
-
-    def _rows_of_fit(self, what: str) -> np.ndarray:
-        """The prepared rows that judgements are numbered by."""
-        self._check_ready()
-        if not explain.is_grown_on(self.forest_, self._rows):
-            raise ValueError(
-                f"{what} is about the rows of fit, and this metric was put over others: "
-                "ask the metric that was fitted"
-            )
-        return self._rows
-
-    def _one_row(self, row: Any, name: str) -> np.ndarray:
-        """The prepared row with this id, or of these values."""
-        self._check_ready()
-        if isinstance(row, Integral) and not isinstance(row, bool):
-            found = search.row_of(self._index(), int(row))
-            if found is None:
-                raise ValueError(
-                    f"{name} = {row} is not an id of the {self._n_indexed()} rows that are searched "
-                    "(see ids_); give the row itself"
-                )
-            return found
-        values = row if hasattr(row, "columns") else np.asarray(row)
-        if values.ndim == 1:
-            values = values[None]
-        if values.ndim != 2 or len(values) != 1:
-            raise ValueError(f"{name} must be an id or one row, got shape {values.shape}")
-        return self._check_rows(values)[0]
-
-    def _feature_names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            return [f"feature {j}" for j in range(self.n_features_in_)]
-        return [str(name) for name in names]
-
     # --------------------------------------------------------------------------------------- files
 
     def _state(self) -> dict[str, Any]:
@@ -1047,15 +719,6 @@ class HierarchyForest(TransformerMixin, Metric):
                 raise ValueError(f"the index is a {type(packed).__name__}")
             index = search.index_from_arrays(self.forest_, self._rows, packed, self._threads())
         self._searched = search.SharedIndex(self.forest_, self._rows, index)
-
-
-def check_count(name: str, value: Any, low: int) -> int:
-    """An int of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an int, got {value!r}")
-    if value < low:
-        raise ValueError(f"{name} must be at least {low}, got {value}")
-    return int(value)
 
 
 def prepare(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -19,8 +19,9 @@ from sklearn.metrics import average_precision_score, precision_recall_curve
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import Metric
+from ..checks import check_count
 from ..core import LEAF
-from ..hierarchy import HierarchyForest, check_count
+from ..hierarchy import HierarchyForest
 from ..inspection import calibration
 from ..supervision.labels import UNLABELLED, plain_labels, unlabelled_among
 from . import layout
