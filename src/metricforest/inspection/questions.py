@@ -36,7 +36,7 @@ class ForestQuestions:
     _entropy: int
     _rows: np.ndarray
     _threads: Any
-    _index: Any
+    _searched: Any
     _n_indexed: Any
     _over: Any
     _check_ready: Any
@@ -328,7 +328,11 @@ class ForestQuestions:
         """The prepared row with this id, or of these values."""
         self._check_ready()
         if isinstance(row, Integral) and not isinstance(row, bool):
-            found = search.row_of(self._index(), int(row))
+            index = self._searched.kept()
+            if index is not None:
+                found = search.row_of(index, int(row))
+            else:
+                found = self._rows[int(row)] if 0 <= int(row) < len(self._rows) else None
             if found is None:
                 raise ValueError(
                     f"{name} = {row} is not an id of the {self._n_indexed()} rows that are searched "
