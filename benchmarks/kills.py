@@ -1,0 +1,151 @@
+"""Kill -9 at random moments of fit, save, add and reproduce: what was finished is there, whole.
+
+    python benchmarks/kills.py [--kills 200] [--seed 0]
+
+Each kill starts a process that does one of the four again and again, and says so after every time. It is
+killed at a random moment, with no warning, and what it has left is read:
+
+- the model file is whole, and is that of the last time it said, or of the next one;
+- rows that it said were added are there, each once;
+- units of the experiments that it said were finished have their line and their raw answers, and the next
+  run does not do them again.
+
+Ends with exit code 1 if anything was lost or cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+import metricforest
+from metricforest.experiments.report.results import read_raw
+from metricforest.experiments.stored import read_lines
+
+LEARN = """
+import sys
+import numpy as np
+from metricforest import HierarchyForest, load
+X = np.random.default_rng(0).normal(size=(120, 4))
+pairs = np.arange(40).reshape(-1, 2)
+def learn(k):
+    return HierarchyForest(4 + k % 3, random_state=k).fit(X, pairs=pairs, pair_labels=pairs[:, 0] % 4 - 1)
+def said(k):
+    print(k, flush=True)
+path = sys.argv[1]
+"""
+DOING = {
+    "fit": LEARN + "for k in range(1, 10**6):\n    learn(k).save(path)\n    said(k)\n",
+    "save": LEARN
+    + "metric = learn(1)\nfor k in range(1, 10**6):\n"
+    + "    metric.set_params(random_state=k).save(path)\n    said(k)\n",
+    "add": LEARN
+    + "learn(1).save(path)\nfor k in range(1, 10**6):\n    metric = load(path)\n"
+    + "    metric.add(X[:1] + k, ids=[10**6 + k])\n    metric.save(path)\n    said(k)\n",
+    "reproduce": """
+import sys
+from pathlib import Path
+from metricforest.experiments import ablations, runner
+from metricforest.experiments.protocol import Setting
+own = {'datasets': ('balance',), 'trees': 2, 'constraints_per_class': 10, 'folds': 2,
+       'parameters': {'alpha': tuple(range(1, 400))}, 'repeats': 1, 'judged_pairs': 30}
+ablations.SETTINGS = {k: Setting(own.get(k, s.value), s.why) for k, s in ablations.SETTINGS.items()}
+if __name__ == '__main__':
+    runner.run(Path(sys.argv[1]), ['ablations'], jobs=1, quick=True, out=sys.stdout)
+""",
+}
+LONGEST = {"fit": 0.6, "save": 0.4, "add": 0.4, "reproduce": 2.0}  # seconds until the kill, at most
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    draw = random.Random(options.seed)
+    done, wrong, finished = Counter(), [], Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.kills):
+            kind = list(DOING)[number % len(DOING)]
+            place = Path(folder) / f"{kind}-{number // len(DOING) // 5}"  # five kills on one state
+            try:
+                finished[kind] += kill_one(kind, place, draw.uniform(0.0, LONGEST[kind]))
+            except Exception as error:  # whatever it is, something cannot be read
+                wrong.append(f"kill {number} of {kind}: {type(error).__name__}: {error}")
+            done[kind] += 1
+    for kind, count in done.items():
+        print(f"{kind}: {count} kills, {finished[kind]} times finished before them")
+    print(f"{sum(done.values())} kills: {len(wrong)} losses or files that cannot be read")
+    print("\n".join(wrong))
+    sys.exit(bool(wrong))
+
+
+def kill_one(kind: str, place: Path, seconds: float) -> int:
+    """Start, kill after the first word and so many seconds, and check. How often it had finished."""
+    before = units_done(place) if kind == "reproduce" else set()
+    script = place.parent / f"{kind}.py"
+    script.write_text(DOING[kind])
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(place)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    said = [process.stdout.readline()]
+    while kind == "reproduce" and said[-1] and not said[-1].startswith("["):
+        said.append(process.stdout.readline())  # the time is not spent on the start
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    said += process.stdout.readlines()
+    code = process.wait()
+    if code != -signal.SIGKILL:
+        raise AssertionError(f"it had ended with {code}: {''.join(said)[-300:]}")
+    if kind == "reproduce":
+        return check_units(place, said, before)
+    whole = [int(line) for line in said if line.endswith("\n")]
+    check_model(kind, place, whole[-1])
+    return len(whole)
+
+
+def check_model(kind: str, path: Path, last: int) -> None:
+    metric = metricforest.load(path)
+    X = np.random.default_rng(0).normal(size=(120, 4))
+    assert np.isfinite(metric.kneighbors(X[:5], 3)[0]).all()
+    if kind == "add":
+        added = metric.ids_[metric.ids_ >= 10**6].tolist()
+        wanted = list(range(10**6 + 1, 10**6 + last + 1))
+        assert added in (wanted, [*wanted, 10**6 + last + 1]), f"{last} were added: {added[-3:]}"
+    else:
+        assert metric.random_state in (last, last + 1), f"{last} was saved: {metric.random_state}"
+
+
+def units_done(folder: Path) -> set[str]:
+    return {line["unit"] for line in read_lines(folder)} if folder.is_dir() else set()
+
+
+def check_units(folder: Path, said: list[str], before: set[str]) -> int:
+    """Units it said were finished are stored, those stored before still are, and were not redone."""
+    named = [re.match(r"\[\d+/\d+\] (\S+) .*\n", line) for line in said]
+    finished = {match.group(1) for match in named if match}
+    stored = units_done(folder)
+    assert finished <= stored, f"lost: {sorted(finished - stored)}"
+    assert before <= stored, f"lost from earlier runs: {sorted(before - stored)}"
+    assert not finished & before, f"done twice: {sorted(finished & before)}"
+    assert len(stored - before - finished) <= 1, "more lines than work"
+    for unit in stored - before:
+        read_raw(folder / "raw" / f"{unit}.npz")
+    return len(finished)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    main()
