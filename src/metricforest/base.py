@@ -31,6 +31,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .checks import check_mode, check_n_jobs, check_radius
+from .core import is_interrupt
 from .inspection import calibration
 from .storage.outputs import PathLike
 from .storage.registry import save
@@ -477,9 +478,11 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     before = dict(vars(estimator))
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         vars(estimator).clear()
         vars(estimator).update(before)
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
         raise
 
 

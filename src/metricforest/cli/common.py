@@ -59,18 +59,36 @@ class Program(click.Group):
         except (click.Abort, KeyboardInterrupt):
             if debug:
                 raise
-            say("interrupted; nothing was written")
-            sys.exit(INTERRUPTED)
+            interrupted()
         except BrokenPipeError:
             write_nowhere()
             sys.exit(NO_READER)
         except Exception as error:
+            if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+                interrupted()  # it came in a compiled call
             if debug:
                 raise
             notes.show()
             fail(error)
         notes.show()
+        if code == INTERRUPTED:
+            leave_interrupted()
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def interrupted() -> NoReturn:
+    say("interrupted; nothing was written")
+    leave_interrupted()
+
+
+def leave_interrupted() -> NoReturn:
+    """Exit code 130, at once: a helper may still be in a long compiled call."""
+    parallel = sys.modules.get(f"{PROGRAM}.core.parallel")
+    if parallel is not None and parallel.is_at_work():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    sys.exit(INTERRUPTED)
 
 
 @contextmanager

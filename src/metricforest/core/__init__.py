@@ -8,7 +8,7 @@ from .descent import descend, leaves_of, next_node, project, sigmoid
 from .distance import PAIRS_PER_TASK, distance_at, pair_distance, pairwise_distance, separating_node
 from .forest import LEAF, Forest, check_forest, join_forests, read_only, read_only_view
 from .grow import STATISTICS, Settings, grow_tree
-from .parallel import in_parallel, row_ranges
+from .parallel import in_parallel, interruptible, is_interrupt, row_ranges
 from .ssmmc import CANNOT, MUST, TRIPLET
 
 __all__ = [
@@ -25,6 +25,8 @@ __all__ = [
     "distance_at",
     "grow_tree",
     "in_parallel",
+    "interruptible",
+    "is_interrupt",
     "join_forests",
     "kernel",
     "leaves_of",

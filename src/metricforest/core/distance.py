@@ -10,14 +10,12 @@ With ``hard`` the certainty p is 1. Rows are float32 and already prepared (stand
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from .compiled import kernel
 from .descent import next_node, sigmoid
 from .forest import LEAF, Forest, read_only_view
-from .parallel import in_parallel, row_ranges
+from .parallel import in_parallel, interruptible, row_ranges
 
 PAIRS_PER_TASK = 2048
 
@@ -146,6 +144,7 @@ def depth_of(forest: Forest, t: int) -> int:
     return int(depth.max())
 
 
+@interruptible
 def pair_distance(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
 ) -> np.ndarray:
@@ -160,6 +159,7 @@ def pair_distance(
     return out
 
 
+@interruptible
 def pairwise_distance(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, hard: bool, n_threads: int
 ) -> np.ndarray:
@@ -169,19 +169,15 @@ def pairwise_distance(
     order = np.empty(len(B), np.int32)
     scratch = np.empty(len(B), np.int32)
     ranges = row_ranges(len(A), n_threads, len(A) or 1)
-    with ThreadPoolExecutor(n_threads) as pool:
-        for t in range(forest.n_trees):
-            size = forest.root[t + 1] - forest.root[t]
-            first, last = np.empty(size, np.int32), np.empty(size, np.int32)
-            certain = np.empty((max(1, depth_of(forest, t)), len(B)), np.float32)
-            sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch)
-            tasks = [
-                pool.submit(
-                    add_tree, forest, t, A, alpha, hard, order, first, last, certain, low, high, out
-                )
-                for low, high in ranges
-            ]
-            for task in tasks:
-                task.result()
+    for t in range(forest.n_trees):
+        size = forest.root[t + 1] - forest.root[t]
+        first, last = np.empty(size, np.int32), np.empty(size, np.int32)
+        certain = np.empty((max(1, depth_of(forest, t)), len(B)), np.float32)
+        sort_by_leaf(forest, t, B, alpha, order, first, last, certain, scratch)
+        calls = (
+            (add_tree, forest, t, A, alpha, hard, order, first, last, certain, low, high, out)
+            for low, high in ranges
+        )
+        in_parallel(n_threads, calls)
     out /= forest.n_trees
     return out

@@ -22,6 +22,7 @@ from .dense import cleared, fetch_row, mix_rows, padded
 from .descent import project
 from .forest import LEAF, Forest, gap_dtype, read_only_view
 from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
+from .parallel import interruptible
 from .random import random_below, random_sign
 from .ranking import median_cut
 from .ssmmc import (
@@ -411,6 +412,7 @@ def _grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
     return links[:n_nodes], gaps[:n_splits], weights[:n_splits], order, stats
 
 
+@interruptible
 def grow_tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np.ndarray]:
     """Grow one tree: (a forest of it alone, statistics)."""
     like = np.empty(0, gap_dtype(X.shape[1], settings.d_k))

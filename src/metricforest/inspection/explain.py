@@ -25,6 +25,7 @@ from ..core import (
     Forest,
     distance_at,
     in_parallel,
+    interruptible,
     kernel,
     leaves_of,
     pair_distance,
@@ -141,6 +142,7 @@ class PairExplanation:
         }
 
 
+@interruptible
 def shares(
     forest: Forest, a: np.ndarray, b: np.ndarray, alpha: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -194,6 +196,7 @@ def different_rows(
     return a[chosen], b[chosen]
 
 
+@interruptible
 def importances(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, n_threads: int
 ) -> np.ndarray:
@@ -212,6 +215,7 @@ def importances(
     return by_feature / total if total > 0.0 else by_feature
 
 
+@interruptible
 def spread(
     forest: Forest, A: np.ndarray, B: np.ndarray, alpha: float, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -229,6 +233,7 @@ def spread(
     return mean, deviation
 
 
+@interruptible
 def nearest_pairs(
     forest: Forest,
     rows: np.ndarray,

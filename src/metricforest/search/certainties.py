@@ -8,13 +8,14 @@ from ..core.compiled import kernel
 from ..core.dense import POINT_LANES, fetch_row, lane_dots
 from ..core.descent import descend, sigmoid
 from ..core.forest import LEAF, Forest, read_only
-from ..core.parallel import in_parallel, row_ranges
+from ..core.parallel import in_parallel, interruptible, row_ranges
 from .index import Index, n_certainties
 
 ROWS_PER_TASK = 256
 MOST_NEW = 1 << 22  # leaves and certainties kept of the points added since a merge, 4 bytes each
 
 
+@interruptible
 def refresh_index(forest: Forest, index: Index, alpha: float, keep: bool, n_threads: int) -> Index:
     """The same points with s for this alpha, kept or not. Costs nothing if that is how it is."""
     n_kept = keep * n_certainties(index)

@@ -7,11 +7,12 @@ import numpy as np
 from ..core.compiled import kernel
 from ..core.descent import descend
 from ..core.forest import LEAF, Forest, read_only
-from ..core.parallel import in_parallel
+from ..core.parallel import in_parallel, interruptible
 from .certainties import trace_new
 from .index import Index, build_index, certainty_base, n_certainties, slots_of
 
 
+@interruptible
 def index_over(forest: Forest, rows: np.ndarray, alpha: float, n_threads: int) -> Index:
     """The index of other points than the forest was grown on: row i has id i."""
     nothing = np.zeros_like(forest.start)
@@ -22,6 +23,7 @@ def index_over(forest: Forest, rows: np.ndarray, alpha: float, n_threads: int) -
     return merge_points(forest, index, n_threads)
 
 
+@interruptible
 def add_points(
     forest: Forest, index: Index, rows: np.ndarray, ids: np.ndarray | None, n_threads: int
 ) -> tuple[Index, np.ndarray]:
@@ -38,6 +40,7 @@ def add_points(
     return settle(forest, index, n_threads), ids
 
 
+@interruptible
 def remove_points(forest: Forest, index: Index, ids: np.ndarray, n_threads: int) -> Index:
     """The index without these points; ids must be in it, each once."""
     n = len(index.ids)

@@ -17,11 +17,12 @@ import scipy.sparse as sp
 from ..core.compiled import kernel
 from ..core.descent import descend
 from ..core.forest import LEAF, Forest
-from ..core.parallel import in_parallel, row_ranges
+from ..core.parallel import in_parallel, interruptible, row_ranges
 
 ROWS_PER_TASK = 256
 
 
+@interruptible
 def sparse_vectors(forest: Forest, rows: np.ndarray, n_threads: int) -> sp.csr_matrix:
     """One row per row, one column per node (roots stay empty); entries of a row are sorted."""
     T, M = forest.n_trees, len(forest.left)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.forest import Forest
-from ..core.parallel import in_parallel, row_ranges
+from ..core.parallel import in_parallel, interruptible, row_ranges
 from .approximate import climbing_candidates
 from .exact import exact_candidates, scanned_together
 from .index import Index
@@ -19,6 +19,7 @@ from .paths import Queries, paths_of
 QUERIES_PER_TASK = 512  # whose candidates are measured tree by tree, at most
 
 
+@interruptible
 def nearest(
     forest: Forest,
     index: Index,
@@ -56,6 +57,7 @@ def nearest(
     return distance, ids
 
 
+@interruptible
 def within(
     forest: Forest, index: Index, queries: Queries, radius: float, hard: bool, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:

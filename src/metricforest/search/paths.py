@@ -9,6 +9,7 @@ import numpy as np
 from ..core.compiled import kernel
 from ..core.descent import leaves_of, project, sigmoid
 from ..core.forest import LEAF, Forest, read_only_view
+from ..core.parallel import interruptible
 from .index import Index
 
 
@@ -28,6 +29,7 @@ class Paths(NamedTuple):
     node: np.ndarray  # int32 [q, level[T] + T]    tree t's from level[t] + t on, then LEAF
 
 
+@interruptible
 def queries_of(forest: Forest, index: Index, rows: np.ndarray | None) -> Queries:
     """Rows to ask for, in an order that brings similar ones together.
 

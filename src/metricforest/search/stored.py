@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.forest import CHECKED, LEAF, Forest
+from ..core.parallel import interruptible
 from .certainties import trace_new
 from .index import MAX_ID, Index, build_index, certainty_base, levels_of, n_certainties
 
@@ -18,6 +19,7 @@ def index_arrays(index: Index) -> dict[str, np.ndarray]:
     return {name: getattr(index, name) for name in names}
 
 
+@interruptible
 def index_from_arrays(
     forest: Forest, rows: np.ndarray, packed: dict[str, np.ndarray], n_threads: int
 ) -> Index:
