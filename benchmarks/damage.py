@@ -172,6 +172,7 @@ def array_changed(
         item = np.dtype(row["dtype"]).itemsize
     except (TypeError, KeyError):
         item = 1
+    item = max(1, item)
     way = draw.randrange(5)
     at = draw.randrange(max(1, len(new) // item)) * item
     if way == 0 and new:

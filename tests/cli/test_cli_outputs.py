@@ -169,3 +169,22 @@ def test_standard_output_by_a_dash(shop):
     result = run("neighbors", shop, "-k", 1, "-o", "-")
     assert result.exit_code == 0
     assert pd.read_csv(io.StringIO(result.stdout)).columns[0] == "query"
+
+
+def test_names_do_not_command_the_terminal(tmp_path):
+    table, model = tmp_path / "t.csv", tmp_path / "m.mf"
+    rows = "".join(f"{i % 7},{i},{'ab'[i % 2]}\n" for i in range(40))
+    table.write_text("x\x1b[2J,y\x07,kind\n" + rows)
+    result = run("fit", table, "--labels", "kind", "--trees", 2, "--folds", 0, "-o", model)
+    assert result.exit_code == 0, result.output
+    for said in (result.output, run("info", model).output, run("fit", table, "-o", model).output):
+        assert not {"\x1b", "\x07"} & set(said)
+    assert "x\\x1b[2J" in result.output
+
+
+@pytest.mark.parametrize("header", [b"{'descr': '<f8', 'shape': (", b"{[", b"(" * 90])
+def test_a_damaged_header_of_an_array_is_one_line(tmp_path, header):
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    line = refused("fit", path, "--labels", "x0", "-o", tmp_path / "m.mf")
+    assert "a.npy: cannot be read as npy" in line

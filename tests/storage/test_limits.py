@@ -132,3 +132,16 @@ def test_a_file_does_not_say_how_many_threads_to_start(plain, small, tmp_path):
 
     table = load(changed(tmp_path / "table.mf", change))
     assert (table.metric.n_jobs, table.metric_.n_jobs) == (cpu_count(), cpu_count())
+
+
+def test_a_tree_of_a_random_forest_says_a_share(small, tmp_path):
+    X, classes, _, _ = small
+    path = tmp_path / "rfd.mf"
+    rivals.RandomForestDistance(3, random_state=0).fit(X, classes).save(path)
+
+    def change(params, state):
+        packed = state["forest_"]
+        state["forest_"] = packed._replace(value=packed.value * 2)
+
+    with pytest.raises(ValueError, match="something beside a share of pairs"):
+        load(changed(path, change))

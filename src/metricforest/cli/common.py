@@ -139,11 +139,21 @@ def complain(message: str) -> None:
 
 def say(message: str) -> None:
     """A line to the user, beside the result."""
-    click.echo(f"{PROGRAM}: {message}", err=True)
+    click.echo(f"{PROGRAM}: {printable(message)}", err=True)
 
 
 def one_line(message: str) -> str:
-    return " ".join(message.split())
+    return printable(" ".join(message.split()))
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what would move its cursor or change its colours is shown as it is written."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def show(lines: Iterable[str]) -> None:
+    """Lines of a report on standard output; names in them are a table's, which may hold anything."""
+    click.echo(printable("\n".join(lines)))
 
 
 class Notes:

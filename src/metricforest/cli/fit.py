@@ -20,6 +20,7 @@ from .common import (
     print_json,
     sep_option,
     separator,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def fit(
     def progress(line: str) -> None:
         nonlocal told
         if not told and not as_json:
-            click.echo("\n".join(what_was_read(model, table, n_rows, " + ".join(pairs), labels)))
+            show(what_was_read(model, table, n_rows, " + ".join(pairs), labels))
         told = True
         if sys.stderr.isatty():
             click.echo(line, err=True)
@@ -186,7 +187,7 @@ def fit(
     if as_json:
         print_json({**report(model, n_rows), "model": output, "seconds": round(seconds, 2)})
         return
-    click.echo("\n".join(what_was_learned(model)))
+    show(what_was_learned(model))
     size = os.path.getsize(output)
     click.echo(f"{output}: written, {size / 1e6:.1f} MB, {seconds:.0f} s in all")
 

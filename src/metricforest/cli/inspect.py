@@ -19,6 +19,7 @@ from .common import (
     queries,
     sep_option,
     separator,
+    show,
 )
 from .fit import columns_in_use, report, what_was_learned
 
@@ -85,7 +86,7 @@ def distance(
         print_json(answer)
         return
     for name, value in answer.items():
-        click.echo(f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}")
+        show([f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"])
 
 
 @main.command(epilog=example("metricforest explain shop.mf A-1001 A-1002"))
@@ -105,7 +106,7 @@ def explain(
     if as_json:
         print_json({"a": row_a, "b": row_b, **answer.to_dict()})
     else:
-        click.echo(answer.summary())
+        show([answer.summary()])
 
 
 @main.command(epilog=example("metricforest info shop.mf", "metricforest info shop.mf --json"))
@@ -130,23 +131,21 @@ def info(model: str, as_json: bool) -> None:
     if as_json:
         print_json(figures)
         return
-    click.echo(f"{model}: {figures['model']}, {figures['size'] / 1e6:.1f} MB")
+    show([f"{model}: {figures['model']}, {figures['size'] / 1e6:.1f} MB"])
     default = type(inner)().get_params()
     changed = {k: v for k, v in figures["parameters"].items() if v != default[k]}
-    click.echo(f"  parameters: {', '.join(f'{k}={v}' for k, v in changed.items()) or 'defaults'}")
-    click.echo(f"  {figures['rows']:,} rows, {figures['features']} features")
+    show([f"  parameters: {', '.join(f'{k}={v}' for k, v in changed.items()) or 'defaults'}"])
+    show([f"  {figures['rows']:,} rows, {figures['features']} features"])
     if not hasattr(metric, "preparation_"):
-        click.echo(f"  no table; threshold: {figures['threshold'] or 'none'}")
+        show([f"  no table; threshold: {figures['threshold'] or 'none'}"])
         return
     ids = ", ".join(map(str, figures["ids"]))
-    click.echo(
-        f"  ids: {'row numbers' if metric.id is None else f'column {metric.id!r}'} ({ids}, ...)"
-    )
-    click.echo("\n".join(columns_in_use(metric.preparation_.columns_)))
+    show([f"  ids: {'row numbers' if metric.id is None else f'column {metric.id!r}'} ({ids}, ...)"])
+    show(columns_in_use(metric.preparation_.columns_))
     for name, why in metric.preparation_.dropped_.items():
-        click.echo(f"  not used: {name} ({why})")
+        show([f"  not used: {name} ({why})"])
     for line in what_was_learned(metric):
-        click.echo(f"  {line}")
+        show([f"  {line}"])
 
 
 @main.command(

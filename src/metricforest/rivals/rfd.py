@@ -178,6 +178,8 @@ class RandomForestDistance(PairMetric):
         packed = state.pop("forest_")  # by what it is: the parameter may have been set since `fit`
         like = ExtraTreesRegressor if packed.classes is None else RandomForestClassifier
         forest = unpack(packed, like(n_jobs=self.n_jobs))
+        if packed.value.min() < 0.0 or packed.value.max() > 1.0:
+            raise ValueError("a tree says something beside a share of pairs, from 0 to 1")
         super()._restore(state)
         self.forest_ = forest
         self._votes = votes_of(forest)

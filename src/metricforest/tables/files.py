@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
@@ -168,7 +169,10 @@ def parquet_chunks(path: str, rows: int) -> Iterator[Any]:
 def array_chunks(path: str, kind: str, rows: int) -> Iterator[Any]:
     pd = pandas()
     if kind == "npy":
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (SyntaxError, TokenError, OverflowError, MemoryError) as error:
+            raise ValueError(f"its header is damaged ({error})") from error
     else:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             name = "X" if "X" in archive.files else archive.files[0] if archive.files else ""
