@@ -49,8 +49,14 @@ def nearest_neighbour_accuracy(metric, X, y):
 
 @parametrize_with_checks(
     [
-        HierarchyForest(n_estimators=3, random_state=0),
-        HierarchyForest(n_estimators=2, min_node_size=1, max_features=None, standardize=False),
+        HierarchyForest(n_estimators=3, n_components=1, random_state=0),
+        HierarchyForest(
+            n_estimators=2,
+            min_node_size=1,
+            max_features=None,
+            standardize=False,
+            n_components="auto",
+        ),
     ]
 )
 def test_scikit_learn(estimator, check):
@@ -75,6 +81,7 @@ def test_defaults_are_the_contract():
         "alpha": 0.5,
         "solver": "lbfgs",
         "n_constraints": "auto",
+        "n_components": 64,
         "n_jobs": None,
         "random_state": None,
         "verbose": 0,

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -30,8 +28,10 @@ from .checks import (
     check_whole,
 )
 from .inspection.questions import ForestQuestions
+from .search import live_ids
 from .storage.values import check_array
 from .supervision import constraints as cn
+from .transform import SearchBy, SharedProjection, VectorTransformer, check_search
 from .warn import warn
 
 logger = logging.getLogger("metricforest")
@@ -41,7 +41,7 @@ TOLERANCE = 0.01  # relative optimality gap of a split's last convex problem
 LARGEST = 1e15  # values beyond overflow float32 when squared and summed
 
 
-class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
+class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     """Distance learned from rows and a few judgements by a forest of cluster hierarchies.
 
     Every tree splits the rows by max-margin clustering, which honours must-link and cannot-link
@@ -85,6 +85,9 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         nothing: 4 bytes per level, tree and row, from the search on that makes it worth while. Without,
         an index takes 8 bytes per tree and row, and a search several times as long. Distances are the
         same to the bit.
+    n_components : int or "auto", default=64
+        Numbers of the vectors that `transform` gives. "auto": as many as 200 own rows need to find
+        .95 of their ten nearest among their hundred nearest vectors, at most 256.
     warm_start : bool, default=False
         Keep the trees of the last `fit` on the same data and only grow the missing ones.
     n_jobs : int, default=None
@@ -148,6 +151,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         implied_pairs: bool = False,
         standardize: bool = True,
         keep_certainties: bool = True,
+        n_components: int | str = 64,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -165,6 +169,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         self.implied_pairs = implied_pairs
         self.standardize = standardize
         self.keep_certainties = keep_certainties
+        self.n_components = n_components
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -269,6 +274,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         self.mean_, self.scale_ = mean, scale
         self.split_statistics_ = dict(zip(core.STATISTICS, stats.tolist(), strict=True))
         self._keep(rows)
+        self._projection = SharedProjection(rows)
         self._entropy = entropy
         self._fitted_with = (rows.shape, digest)
         self._warn_unfinished()
@@ -285,6 +291,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         if self.reg_lambda < 1e-8:
             raise ValueError(f"reg_lambda must be at least 1e-8, got {self.reg_lambda}")
         check_choice(self, "solver", SOLVERS)
+        self._check_n_components()
         for name in ("implied_pairs", "standardize", "keep_certainties", "warm_start"):
             check_flag(self, name)
         if self.n_constraints != "auto":
@@ -360,6 +367,8 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
             self.forest_ = core.read_only(self.forest_)
             index = vars(self).pop("_index")
             self._searched = search.SharedIndex(self.forest_, self._rows, index)
+            self._proposer = search.SharedProposer()
+            self._projection.attach(self.forest_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
@@ -383,7 +392,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         A, B : array-like of shape (n, n_features)
         hard : bool, default=False
             Measure as if every split were certain. That distance is a metric; its vectors are what
-            `transform` gives.
+            `hard_vectors` gives.
 
         Returns
         -------
@@ -412,7 +421,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         rows_a = self._check_rows(A)
         return self._pairwise_distance(rows_a, rows_a if B is None else self._check_rows(B), hard)
 
-    def transform(self, X: ArrayLike) -> sp.csr_matrix:
+    def hard_vectors(self, X: ArrayLike) -> sp.csr_matrix:
         """Rows as sparse vectors whose *squared* Euclidean distance is the hard distance.
 
         Exact for ``pair_distance(hard=True)`` only: the soft distance has no such vectors. Use them
@@ -433,7 +442,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         >>> from metricforest import HierarchyForest
         >>> X = np.random.default_rng(0).normal(size=(50, 3))
         >>> hf = HierarchyForest(10, random_state=0).fit(X)
-        >>> difference = hf.transform(X[:1]) - hf.transform(X[1:2])
+        >>> difference = hf.hard_vectors(X[:1]) - hf.hard_vectors(X[1:2])
         >>> bool(np.isclose(difference.power(2).sum(), hf.pair_distance(X[:1], X[1:2], hard=True)[0]))
         True
         """
@@ -447,8 +456,10 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         X: ArrayLike | None = None,
         n_neighbors: int = 5,
         *,
-        n_candidates: int | None = 10,
+        n_candidates: int | str | None = "auto",
         hard: bool = False,
+        search: str = "leaves",
+        target_recall: float | None = None,
         return_distance: bool = True,
     ) -> Any:
         """The nearest rows to each row of `X`, approximately or exactly.
@@ -461,12 +472,20 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
             Queries. None asks for all rows that are searched, in the order of `ids_`, each without
             itself.
         n_neighbors : int, default=5
-        n_candidates : int or None, default=10
-            Rows that each tree proposes. More find more of the true neighbours and take longer.
-            None is exact. The draw among equally good rows depends on `random_state` and on the
-            values of the query, not on the other queries.
+        n_candidates : int, "auto" or None, default="auto"
+            Rows that each tree proposes; with ``search="vectors"``, rows that are proposed in all.
+            More find more of the true neighbours and take longer. None is exact. "auto" is as many
+            as `target_recall` takes, and 10 per tree without one. The draw among equally good rows
+            depends on `random_state` and on the values of the query, not on the other queries.
         hard : bool, default=False
             Search under the hard distance, as in `pair_distance`.
+        search : {"leaves", "vectors", "auto"}, default="leaves"
+            What proposes rows to be measured: the leaves that a query falls into, which is the
+            paper's rule, or the vectors that `transform` gives, all of them compared. Distances are
+            the same to the bit. "auto" takes what costs less at `target_recall`, and logs which.
+        target_recall : float, default=None
+            Share of the true nearest rows to find, above 0 and at most 1. How many candidates that takes is
+            found from 200 rows of the index, once, and kept. None: 0.95 with "vectors" and "auto".
         return_distance : bool, default=True
 
         Returns
@@ -487,7 +506,12 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         ((2, 3), True)
         """
         far, ids = self._nearest(
-            self._queries(X), n_neighbors, n_candidates=n_candidates, hard=hard
+            self._queries(X),
+            n_neighbors,
+            n_candidates=n_candidates,
+            hard=hard,
+            search=search,
+            target_recall=target_recall,
         )
         return (far, ids) if return_distance else ids
 
@@ -496,39 +520,44 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         queries: np.ndarray | None,
         k: int,
         *,
-        n_candidates: int | None = 10,
+        n_candidates: int | str | None = "auto",
         hard: bool = False,
+        search: str = "leaves",
+        target_recall: float | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        return self._nearest_in(self._index(), queries, k, n_candidates, hard)
+        how = SearchBy(search, n_candidates, target_recall)
+        return self._nearest_in(self._index(), queries, k, how, hard)
 
     def _nearest_in(
         self,
         index: search.Index,
         queries: np.ndarray | None,
         k: int,
-        n_candidates: int | None,
+        how: SearchBy,
         hard: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
         k = check_n_neighbors(k, index.n_live, queries is None)
-        if n_candidates is not None:
-            if isinstance(n_candidates, bool) or not isinstance(n_candidates, Integral):
-                raise TypeError(f"n_candidates must be an int or None, got {n_candidates!r}")
-            if n_candidates < 1:
-                raise ValueError(f"n_candidates must be at least 1, got {n_candidates}")
-            n_candidates = int(n_candidates)
+        check_search(how)
+        n_candidates, by_vectors = self._n_candidates(index, k, how)
         each = index.n_live
         if n_candidates is not None:
-            each = min(each, n_candidates * self.forest_.n_trees)
+            per_query = 1 if by_vectors else self.forest_.n_trees
+            each = min(each, n_candidates * per_query)
         index = self._prepared(index, queries, each, hard)
+        asked = search.queries_of(self.forest_, index, queries)
+        proposed = None
+        if by_vectors and n_candidates is not None:
+            proposed = self._proposed(index, asked, max(k, n_candidates))
         return search.nearest(
             self.forest_,
             index,
-            search.queries_of(self.forest_, index, queries),
+            asked,
             k,
             n_candidates,
             bool(hard),
             self._entropy,
             self._threads(),
+            proposed,
         )
 
     def radius_neighbors(
@@ -574,8 +603,10 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         n_neighbors: int = 5,
         *,
         mode: str = "connectivity",
-        n_candidates: int | None = 10,
+        n_candidates: int | str | None = "auto",
         hard: bool = False,
+        search: str = "leaves",
+        target_recall: float | None = None,
     ) -> sp.csr_matrix:
         """The nearest rows as a sparse matrix, one row per query.
 
@@ -585,7 +616,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         n_neighbors : int, default=5
         mode : {"connectivity", "distance"}, default="connectivity"
             Ones, or the distances.
-        n_candidates, hard
+        n_candidates, hard, search, target_recall
             As in `kneighbors`.
 
         Returns
@@ -595,8 +626,10 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
         """
         check_mode(mode)
         rows, index = self._queries(X), self._index()
-        far, ids = self._nearest_in(index, rows, n_neighbors, n_candidates, hard)
-        columns = search.live_ids(index)
+        far, ids = self._nearest_in(
+            index, rows, n_neighbors, SearchBy(search, n_candidates, target_recall), hard
+        )
+        columns = live_ids(index)
         return graph(far, np.searchsorted(columns, ids), len(columns), mode)
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> np.ndarray:
@@ -675,6 +708,7 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
     def _keep(self, rows: np.ndarray) -> None:
         super()._keep(rows)
         self._searched = search.SharedIndex(self.forest_, rows)
+        self._proposer = search.SharedProposer()
 
     def _over(self, rows: np.ndarray) -> Self:
         other = super()._over(rows)
@@ -690,11 +724,14 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
 
     def _state(self) -> dict[str, Any]:
         index = self._searched.kept()
-        return {**super()._state(), "_index": None if index is None else search.index_arrays(index)}
+        packed = None if index is None else search.index_arrays(index)
+        vectors = self._vectors_state()
+        more = {} if vectors is None else {"_vectors": vectors}
+        return {**super()._state(), "_index": packed, **more}
 
     def _restore(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        packed = state.pop("_index", None)
+        packed, vectors = state.pop("_index", None), state.pop("_vectors", None)
         super()._restore(state)
         d = self.n_features_in_
         core.check_forest(self.forest_, d)
@@ -719,6 +756,8 @@ class HierarchyForest(TransformerMixin, Metric, ForestQuestions):
                 raise ValueError(f"the index is a {type(packed).__name__}")
             index = search.index_from_arrays(self.forest_, self._rows, packed, self._threads())
         self._searched = search.SharedIndex(self.forest_, self._rows, index)
+        self._proposer = search.SharedProposer()
+        self._restore_vectors(vectors, self._rows)
 
 
 def prepare(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -68,7 +68,7 @@ def test_projections_read_inside():
 def test_searching_reads_inside(n, keep_certainties):
     X = np.random.default_rng(n).normal(size=(n, 3)).round(1)
     metric = HierarchyForest(
-        3, min_node_size=2, random_state=0, keep_certainties=keep_certainties
+        3, min_node_size=2, n_components=1, random_state=0, keep_certainties=keep_certainties
     ).fit(X)
 
     def search():
@@ -80,6 +80,7 @@ def test_searching_reads_inside(n, keep_certainties):
                 exact = metric.kneighbors(asked, k, n_candidates=None)
                 assert (metric.kneighbors(asked, k, n_candidates=n_points)[1] == exact[1]).all()
                 assert metric.kneighbors(asked, k, n_candidates=2, hard=True)[0].shape[1] == k
+                assert metric.kneighbors(asked, k, search="vectors")[0].shape[1] == k
         metric.radius_neighbors(X, 0.4)
 
     search()

@@ -32,16 +32,16 @@ def test_squared_distance_is_the_hard_distance(name):
     X, y = data(name)
     metric = HierarchyForest(5, max_features=10 if X.shape[1] > 30 else 1 / 3, random_state=0)
     metric.set_params(n_constraints=300).fit(X[:300], y[:300])
-    Z = metric.transform(X)  # rows of fit, and others
+    Z = metric.hard_vectors(X)  # rows of fit, and others
     np.testing.assert_allclose(
         squared_distances(Z), metric.pairwise_distances(X, hard=True), atol=1e-6
     )
-    np.testing.assert_array_equal(Z[:7].toarray(), metric.transform(X[:7]).toarray())
+    np.testing.assert_array_equal(Z[:7].toarray(), metric.hard_vectors(X[:7]).toarray())
 
 
 def test_vectors_are_the_papers(small_forest, small):
     X = small[0]
-    Z = small_forest.transform(X)
+    Z = small_forest.hard_vectors(X)
     for i, x in enumerate(small_forest._prepare(X)):
         expected = naive.embed(small_forest.forest_, x)
         row = Z[i : i + 1]
@@ -51,7 +51,7 @@ def test_vectors_are_the_papers(small_forest, small):
 
 def test_matrix_is_sorted_csr_of_depth_times_trees(small_forest, small):
     X = small[0]
-    Z = small_forest.transform(X)
+    Z = small_forest.hard_vectors(X)
     assert isinstance(Z, sp.csr_matrix)
     assert Z.dtype == np.float64
     assert Z.shape == (len(X), len(small_forest.forest_.left))
@@ -65,7 +65,7 @@ def test_matrix_is_sorted_csr_of_depth_times_trees(small_forest, small):
 
 
 def test_inner_product_where_every_tree_splits(small_forest, small):
-    Z = small_forest.transform(small[0])
+    Z = small_forest.hard_vectors(small[0])
     D = small_forest.pairwise_distances(small[0], hard=True)
     np.testing.assert_allclose((Z @ Z.T).toarray(), (1 - D) / 2, atol=1e-12)
 
@@ -73,7 +73,7 @@ def test_inner_product_where_every_tree_splits(small_forest, small):
 def test_a_lone_leaf_has_no_coordinates():
     X = np.random.default_rng(0).normal(size=(4, 2))
     metric = HierarchyForest(3, min_node_size=5, random_state=0).fit(X)
-    Z = metric.transform(X)
+    Z = metric.hard_vectors(X)
     assert Z.shape == (4, 3)
     assert Z.nnz == 0
     assert not metric.pairwise_distances(X, hard=True).any()
@@ -81,20 +81,13 @@ def test_a_lone_leaf_has_no_coordinates():
 
 def test_same_vectors_for_any_number_of_threads(small_forest, small, monkeypatch):
     monkeypatch.setattr("metricforest.search.embedding.ROWS_PER_TASK", 7)
-    expected = small_forest.transform(small[0])
+    expected = small_forest.hard_vectors(small[0])
     for n_jobs in (2, 4):
         metric = HierarchyForest(12, random_state=0, n_jobs=n_jobs)
         metric.fit(small[0], pairs=small[2], pair_labels=small[3])
-        found = metric.transform(small[0])
+        found = metric.hard_vectors(small[0])
         for name in ("data", "indices", "indptr"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-
-
-def test_fit_transform(small):
-    X, y, _, _ = small
-    found = HierarchyForest(3, random_state=0).fit_transform(X, y)
-    expected = HierarchyForest(3, random_state=0).fit(X, y).transform(X)
-    np.testing.assert_array_equal(found.toarray(), expected.toarray())
 
 
 def test_hard_distance_by_name(small_forest, small):

@@ -594,6 +594,8 @@ def test_bad_questions_are_refused(small_forest, small, search, error, match):
         lambda m, X: m.add(X),
         lambda m, X: m.remove([0]),
         lambda m, X: m.transform(X),
+        lambda m, X: m.hard_vectors(X),
+        lambda m, X: m.n_components_,
         lambda m, X: m.ids_,
         lambda m, X: m.n_since_fit_,
     ],

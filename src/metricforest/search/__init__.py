@@ -8,13 +8,18 @@ from .changes import add_points, index_over, merge_points, remove_points
 from .embedding import sparse_vectors
 from .index import Index, build_index, live_ids, slots_of
 from .neighbors import nearest, within
-from .paths import queries_of
+from .paths import Queries, queries_of
+from .proposer import SharedProposer, placed, propose
 from .shared import SharedIndex, check_ids, row_of
 from .stored import index_arrays, index_from_arrays
+from .vectors import Projection
 
 __all__ = [
     "Index",
+    "Projection",
+    "Queries",
     "SharedIndex",
+    "SharedProposer",
     "add_points",
     "build_index",
     "check_ids",
@@ -24,6 +29,8 @@ __all__ = [
     "live_ids",
     "merge_points",
     "nearest",
+    "placed",
+    "propose",
     "queries_of",
     "refresh_index",
     "remove_points",

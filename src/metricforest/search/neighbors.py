@@ -13,7 +13,7 @@ from ..core.parallel import in_parallel, interruptible, row_ranges
 from .approximate import climbing_candidates
 from .exact import exact_candidates, scanned_together
 from .index import Index
-from .measuring import measure_candidates, select_nearest
+from .measuring import Candidates, measure_candidates, select_nearest
 from .paths import Queries, paths_of
 
 QUERIES_PER_TASK = 512  # whose candidates are measured tree by tree, at most
@@ -29,8 +29,12 @@ def nearest(
     hard: bool,
     seed: int,
     n_threads: int,
+    proposed: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and ids of the k nearest of every query; exact where n_candidates is None."""
+    """Distances and ids of the k nearest of every query; exact where n_candidates is None.
+
+    Candidates found elsewhere come as `proposed`, slots int32 [q, any], -1 where there is none.
+    """
     n = len(queries.rows)
     distance, ids = np.empty((n, k)), np.empty((n, k), np.int64)
 
@@ -38,7 +42,11 @@ def nearest(
         turn = queries.turn[low:high]
         own = queries.own[turn]
         paths = paths_of(forest, index, queries.rows, turn, own)
-        if n_candidates is None:
+        if proposed is not None:
+            slots = proposed[turn]
+            first = np.concatenate([[0], np.cumsum((slots >= 0).sum(axis=1))])
+            found = Candidates(slots[slots >= 0], first)
+        elif n_candidates is None:
             found = exact_candidates(forest, index, paths, own, hard, k, np.inf)
         else:
             stream, quota = np.uint64(seed), min(n_candidates, max(1, len(index.ids)))
@@ -50,9 +58,9 @@ def nearest(
         far, who, _ = select_nearest(forest, index, paths, own, hard, found, total, np.inf, first)
         distance[turn], ids[turn] = far.reshape(-1, k), who.reshape(-1, k)
 
-    most = (
-        QUERIES_PER_TASK if n_candidates else max(QUERIES_PER_TASK, scanned_together(index, hard))
-    )
+    most = QUERIES_PER_TASK
+    if n_candidates is None and proposed is None:
+        most = max(most, scanned_together(index, hard))
     in_parallel(n_threads, ((answer, *ends) for ends in row_ranges(n, n_threads, most)))
     return distance, ids
 

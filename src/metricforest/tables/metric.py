@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
+from sklearn.utils.validation import check_is_fitted
 
 from ..base import FITTED, Metric, unchanged_on_failure
 from ..checks import check_radius, check_whole
 from ..estimators.model_selection import PairKFold
 from ..hierarchy import HierarchyForest
 from ..inspection import calibration
+from ..rivals.mapped import MappedMetric
 from ..storage.format import Content
 from ..storage.registry import content_of, from_content, params_of, unfitted
 from ..storage.values import check_array
@@ -335,6 +337,34 @@ class TableMetric(Metric):
 
     def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         return self.metric_._pairwise_distance(A, B)
+
+    def transform(self, X: Any, *, dtype: str = "float32") -> np.ndarray:
+        """Rows of a table as vectors whose Euclidean distance follows the learned one, or is it.
+
+        Parameters
+        ----------
+        X : frame, dict of columns or array-like of shape (n_rows, n_columns)
+        dtype : {"float32", "float16", "int8"}, default="float32"
+            As in `HierarchyForest.transform`. Metrics with a map of their own give float64.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_rows, n_components)
+        """
+        self.transform_names()
+        rows, metric = self._check_rows(X), self.metric_
+        return metric._transform(rows, dtype) if isinstance(metric, HierarchyForest) else rows
+
+    def transform_names(self) -> list[str]:
+        """Names of the numbers that `transform` gives; TypeError for a metric that has no vectors."""
+        check_is_fitted(self)
+        metric = self.metric_
+        if not isinstance(metric, (HierarchyForest, MappedMetric)):
+            raise TypeError(
+                f"{type(metric).__name__} has no vectors: its distance is not one of points. "
+                "HierarchyForest, and the metrics with a map, have them"
+            )
+        return metric.get_feature_names_out().tolist()
 
     def _judged(
         self, pairs: Any, pair_labels: Any, X: Any

@@ -1,0 +1,410 @@
+"""Dense vectors of the soft distance: what the upper splits say of a row, in a few dozen numbers.
+
+The soft distance has no exact vectors, but it has good approximate ones. A row has a coordinate for
+every split l on its path, and 0 for all other splits:
+
+    f_l = +- sqrt(h_l |s_l - 1/2| / 2T) m_l,    h_l = |l| / N, the sign that of s_l - 1/2,
+    m_l = product of |2 sigma(P_k) - 1|^(1/8) over the splits k above l.
+
+Rows a and b that l separates are apart there by h_l (sqrt u + sqrt v)^2 / 2T, squared, u and v their
+|s_l - 1/2|: between a half and all of what l adds to their distance, h_l (u + v) / T. m makes less of what is
+below a split that was unsure of the row: rows close to each other on either side of k must not be far
+apart for all that follows. Splits with few rows hardly matter and are left out.
+
+What remains is made dense by a matrix that is learned from landmark rows: the directions V of their
+largest features (PCA without a centre), and random signs R for what these leave over. A row's vector is
+
+    z = [V'f, R'f - C V'f],    C = R'V:    a product of f with [V, R], mended by a small one.
+
+`place` sends rows down the upper levels and sums z on the way, tree by tree, so the features of a row
+are never all there, and its bits do not depend on the rows beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+from threadpoolctl import threadpool_limits
+
+from ..core.compiled import kernel
+from ..core.dense import padded
+from ..core.descent import logistic, next_node
+from ..core.forest import LEAF, Forest, read_only, read_only_view
+from ..core.parallel import in_parallel, row_ranges
+from ..core.random import next_random, scramble
+
+SHARE = 0.03  # of the rows that a split must have, to matter
+MOST_BYTES = 1 << 24  # of the directions: with very many trees only larger splits matter
+LANDMARKS = 2_000
+SMALL = 512  # landmarks, or splits, up to which a dense decomposition is quicker
+PASSES = 3  # over the landmarks' features, to find directions
+SPARE = 16  # directions more than wanted, which makes the others sharper
+NOISE = 1e-6  # of the largest variance: a direction with less is rounding
+ROWS_PER_TASK = 256  # rows per task
+
+
+class Projection(NamedTuple):
+    """What is learned: S splits that matter, k directions, r numbers for what they leave."""
+
+    nodes: np.ndarray  # int32 [S]           ascending
+    directions: np.ndarray  # float16 [S, k] V
+    correction: np.ndarray  # float32 [r, k] C
+    alpha: np.ndarray  # float64 [1]         of the features
+    seed: np.ndarray  # int64 [1]            of the signs R
+    size: np.ndarray  # float64 [2]          landmarks' greatest number, and longest vector
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers per row: at least one, 0 for all rows where no split matters."""
+        return max(1, len(self.correction) + self.directions.shape[1])
+
+
+class Upper(NamedTuple):
+    """The splits that matter as a walk meets them."""
+
+    column: np.ndarray  # int32 [M]     number of a node among them, LEAF where it is none
+    weight: np.ndarray  # float32 [S]   sqrt(h / 2T)
+
+
+class Features(NamedTuple):
+    """The features of L rows: those of row i in tree t lie at first[t, i]:first[t, i + 1]."""
+
+    first: np.ndarray  # int64 [T, L + 1]
+    column: np.ndarray  # int32
+    value: np.ndarray  # float32
+
+
+def upper_nodes(forest: Forest, n_directions: int) -> np.ndarray:
+    """The splits that matter, ascending; with a split all those above it, which hold more rows."""
+    size = forest.stop - forest.start
+    nodes = np.flatnonzero((forest.left != LEAF) & (size >= SHARE * forest.n_points))
+    most = max(1, MOST_BYTES // (2 * n_directions))
+    if len(nodes) > most:
+        nodes = nodes[size[nodes] > np.sort(size[nodes])[-most - 1]]
+    return nodes.astype(np.int32)
+
+
+def upper(forest: Forest, nodes: np.ndarray) -> Upper:
+    column = np.full(len(forest.left), LEAF, np.int32)
+    column[nodes] = np.arange(len(nodes), dtype=np.int32)
+    size = (forest.stop - forest.start)[nodes]
+    weight = np.sqrt(size / (2.0 * forest.n_points * forest.n_trees))
+    return read_only(Upper(column, weight.astype(np.float32)))
+
+
+def features(
+    forest: Forest, nodes: np.ndarray, rows: np.ndarray, alpha: float, n_threads: int
+) -> Features:
+    """The features of rows, one column per node of `nodes`."""
+    above, rows = upper(forest, nodes), read_only_view(rows)
+    T, n = forest.n_trees, len(rows)
+    parts: list[Any] = [None] * T
+
+    def one_tree(t: int) -> None:
+        first = np.zeros(n + 1, np.int64)
+        room = n * int(deepest(forest, above, t))
+        column, value = np.empty(room, np.int32), np.empty(room, np.float32)
+        size = walk(forest, above, t, rows, alpha, first, column, value)
+        parts[t] = first, column[:size].copy(), value[:size].copy()
+
+    in_parallel(n_threads, [(one_tree, t) for t in range(T)])
+    first = np.stack([part[0] for part in parts])
+    first[1:] += np.cumsum(first[:-1, -1])[:, None]
+    return Features(first, *(np.concatenate([part[j] for part in parts]) for j in (1, 2)))
+
+
+# ----------------------------------------------------------------------------------------- learning
+
+
+def learn(
+    forest: Forest,
+    rows: np.ndarray,
+    alpha: float,
+    n_directions: int,
+    n_random: int,
+    seed: int,
+    n_threads: int,
+) -> Projection:
+    """A projection to so many directions, fewer where there are no more, and random numbers."""
+    landmarks = landmarks_of(rows, seed)
+    nodes = upper_nodes(forest, n_directions)
+    known = features(forest, nodes, landmarks, alpha, n_threads)
+    V = directions(known, len(nodes), n_directions, seed, n_threads).astype(np.float16)
+    signs = np.zeros((len(nodes), n_random), np.float32)
+    draw_signs(nodes, np.uint64(seed), signs)
+    correction = np.zeros((n_random, V.shape[1]), np.float32)
+    multiply(signs, V.astype(np.float32), correction)
+    found = Projection(
+        nodes, V, correction, np.array([alpha]), np.array([seed], np.int64), np.zeros(2)
+    )
+    return sized(forest, found, landmarks, n_threads)
+
+
+def cut(found: Projection, n_directions: int, n_random: int) -> Projection:
+    """The same with fewer directions and random numbers: the first of either."""
+    V = np.ascontiguousarray(found.directions[:, :n_directions])
+    longer = np.float32(np.sqrt(len(found.correction) / max(1, n_random)))
+    correction = found.correction[:n_random, :n_directions] * longer
+    return read_only(found._replace(directions=V, correction=correction))
+
+
+def sized(forest: Forest, found: Projection, landmarks: np.ndarray, n_threads: int) -> Projection:
+    z = place(forest, placer(forest, found), landmarks, n_threads).astype(np.float64)
+    size = np.array([np.abs(z).max(), np.sqrt(np.square(z).sum(axis=1).max())])
+    return read_only(found._replace(size=size))
+
+
+def landmarks_of(rows: np.ndarray, seed: int) -> np.ndarray:
+    """The rows to learn from, drawn by the seed."""
+    return rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:LANDMARKS])]
+
+
+def directions(
+    known: Features, n_columns: int, count: int, seed: int, n_threads: int
+) -> np.ndarray:
+    """The right singular vectors [columns, count] of the features, the largest first.
+
+    A block Krylov space of the features' Gram matrix S S', which is never formed; where it is small,
+    all of it. The greatest entry of each vector is positive.
+    """
+    n = known.first.shape[1] - 1
+    block = count + SPARE
+    if n_columns == 0:
+        return np.empty((0, 0))
+    with threadpool_limits(1, user_api="blas"):
+        if min(n, n_columns) <= max(SMALL, PASSES * block):
+            S = dense(known, n_columns)
+            gram = S @ S.T if n <= n_columns else S.T @ S
+            variance, vectors = largest(gram, count)
+            V = S.T @ (vectors / np.sqrt(variance)) if n <= n_columns else vectors
+        else:
+            start = np.random.default_rng(seed).standard_normal((n, block))
+            Q = orthonormal(start, np.empty((n, 0)))
+            basis, image = [], []
+            for _ in range(PASSES):
+                basis.append(Q)
+                image.append(down(known, across(known, Q, n_columns, n_threads), n_threads))
+                Q = orthonormal(image[-1], np.hstack(basis))
+            B = np.hstack(basis)
+            variance, inside = largest(B.T @ np.hstack(image), count)
+            V = across(known, (B @ inside) / np.sqrt(variance), n_columns, n_threads)
+    V = V / np.linalg.norm(V, axis=0)
+    top = np.abs(V).argmax(axis=0) if V.size else np.zeros(0, np.int64)
+    return V * np.where(V[top, np.arange(V.shape[1])] < 0.0, -1.0, 1.0)
+
+
+def orthonormal(Y: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the columns of Y, orthogonal to those of B."""
+    for _ in range(2):  # the second time removes what rounding left
+        Y = np.linalg.qr(Y - B @ (B.T @ Y))[0]
+    return Y
+
+
+def largest(gram: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest eigenvalues, no more than `count` and none that is only rounding, and vectors."""
+    size = len(gram)
+    ends = (max(0, size - count), size - 1)
+    variance, vectors = scipy.linalg.eigh((gram + gram.T) / 2, subset_by_index=ends)
+    variance, vectors = variance[::-1], vectors[:, ::-1]
+    real = variance > NOISE * max(float(variance[0]), np.finfo(np.float32).tiny)
+    return variance[real], vectors[:, real]
+
+
+def dense(known: Features, n_columns: int) -> np.ndarray:
+    n = known.first.shape[1] - 1
+    S = np.zeros((n, n_columns))
+    row = np.tile(np.arange(n), len(known.first))
+    S[np.repeat(row, np.diff(known.first).ravel()), known.column] = known.value
+    return S
+
+
+def across(known: Features, Q: np.ndarray, n_columns: int, n_threads: int) -> np.ndarray:
+    """S'Q, one tree per task."""
+    Q = read_only_view(Q.astype(np.float32))
+    out = np.zeros((n_columns, Q.shape[1]), np.float32)
+    trees = row_ranges(len(known.first), n_threads, 16)
+    in_parallel(n_threads, [(add_across, known, Q, *ends, out) for ends in trees])
+    return out
+
+
+def down(known: Features, M: np.ndarray, n_threads: int) -> np.ndarray:
+    """S M, a block of rows per task."""
+    n = known.first.shape[1] - 1
+    out = np.zeros((n, M.shape[1]), np.float32)
+    M = read_only_view(M)
+    in_parallel(
+        n_threads,
+        [(add_down, known, M, *ends, out) for ends in row_ranges(n, n_threads, ROWS_PER_TASK)],
+    )
+    return out.astype(np.float64)
+
+
+# ---------------------------------------------------------------------------------------- placing
+
+
+class Placer(NamedTuple):
+    """A projection made ready to place rows."""
+
+    upper: Upper
+    matrix: np.ndarray  # float32 [S, padded(k + r)]   [V, R], then zeros
+    correction: np.ndarray
+    alpha: float
+
+
+def placer(forest: Forest, projection: Projection) -> Placer:
+    S, k = projection.directions.shape
+    matrix = np.zeros((S, padded(projection.n_numbers)), np.float32)
+    matrix[:, :k] = projection.directions
+    signs = matrix[:, k : k + len(projection.correction)]
+    draw_signs(projection.nodes, np.uint64(projection.seed[0]), signs)
+    above = upper(forest, projection.nodes)
+    return Placer(above, read_only_view(matrix), projection.correction, float(projection.alpha[0]))
+
+
+def place(forest: Forest, ready: Placer, rows: np.ndarray, n_threads: int) -> np.ndarray:
+    """Vectors float32 [n, k + r] of prepared rows."""
+    rows = read_only_view(rows)
+    z = np.zeros((len(rows), max(1, sum(ready.correction.shape))), np.float32)
+    in_parallel(
+        n_threads,
+        [
+            (place_block, forest, *ready[:3], rows, ready.alpha, *ends, z)
+            for ends in row_ranges(len(rows), n_threads, ROWS_PER_TASK)
+        ],
+    )
+    return z
+
+
+# ------------------------------------------------------------------------------------------ kernels
+
+
+@kernel
+def deepest(forest, above, t):
+    """Splits that matter on the longest path of tree t."""
+    depth = np.zeros(forest.root[t + 1] - forest.root[t], np.int32)
+    longest = 0
+    for node in range(forest.root[t], forest.root[t + 1]):  # parents come first
+        if above.column[node] != LEAF:
+            own = node - forest.root[t]
+            depth[own] = 1
+            if own > 0:
+                depth[own] += depth[forest.parent[node] - forest.root[t]]
+            longest = max(longest, depth[own])
+    return longest
+
+
+@kernel
+def root_of_certainty(p, alpha):
+    """The root of |s - 1/2|, negative where p <= 0 goes left."""
+    c = logistic(alpha * p) - 0.5
+    return np.sqrt(c) if c > 0.0 else -np.sqrt(-c)
+
+
+@kernel
+def trust_in(p):
+    """|2 sigma(P) - 1|^(1/8)."""
+    return np.sqrt(np.sqrt(np.sqrt(abs(2.0 * logistic(p) - 1.0))))
+
+
+@kernel
+def walk(forest, above, t, rows, alpha, first, column, value):
+    """The features of all rows in tree t, and how many there are."""
+    size = 0
+    for i in range(len(rows)):
+        node = forest.root[t]
+        trust = 1.0
+        while above.column[node] != LEAF:
+            at = above.column[node]
+            node, p = next_node(forest, node, rows[i])
+            column[size] = at
+            value[size] = above.weight[at] * (trust * root_of_certainty(p, alpha))
+            size += 1
+            trust *= trust_in(p)
+        first[i + 1] = size
+    return size
+
+
+@kernel
+def add_row(c, row, out):
+    for j in range(out.size):
+        out[j] += c * row[j]
+
+
+@kernel
+def place_block(forest, above, matrix, correction, rows, alpha, low, high, z):
+    """z[low:high] of these rows."""
+    k = correction.shape[1]
+    total = np.zeros((high - low, matrix.shape[1]), np.float32)
+    for t in range(forest.root.size - 1):
+        for i in range(low, high):
+            node = forest.root[t]
+            trust = 1.0
+            while above.column[node] != LEAF:
+                at = above.column[node]
+                node, p = next_node(forest, node, rows[i])
+                f = above.weight[at] * (trust * root_of_certainty(p, alpha))
+                add_row(np.float32(f), matrix[at], total[i - low])
+                trust *= trust_in(p)
+    mend(total, k, np.float32(1.0), correction, z[low:high])
+
+
+@kernel
+def mend(total, start, scale, correction, z):
+    """z = [V'f, scale R'f - C V'f] of [V'f, R'f], R'f from the column `start` on."""
+    r, k = correction.shape
+    for i in range(len(z)):
+        for j in range(k):
+            z[i, j] = total[i, j]
+        for j in range(r):
+            known = 0.0
+            for a in range(k):
+                known += np.float64(correction[j, a]) * total[i, a]
+            z[i, k + j] = scale * total[i, start + j] - known
+
+
+@kernel
+def add_across(known, Q, low, high, out):
+    """out += S'Q of the trees low:high."""
+    for t in range(low, high):
+        for i in range(len(Q)):
+            for e in range(known.first[t, i], known.first[t, i + 1]):
+                add_row(known.value[e], Q[i], out[known.column[e]])
+
+
+@kernel
+def add_down(known, M, low, high, out):
+    """out[low:high] = S M of these rows."""
+    for t in range(len(known.first)):
+        for i in range(low, high):
+            for e in range(known.first[t, i], known.first[t, i + 1]):
+                add_row(known.value[e], M[known.column[e]], out[i])
+
+
+@kernel
+def draw_signs(nodes, seed, signs):
+    """signs[l, j] = +-1 / sqrt(r), from the seed, the node and j alone."""
+    r = signs.shape[1]
+    size = np.float32(1.0 / np.sqrt(max(1, r)))
+    state = np.empty(1, np.uint64)
+    bits = np.uint64(0)
+    for l in range(nodes.size):
+        state[0] = scramble(scramble(seed + np.uint64(1)) ^ np.uint64(nodes[l]))
+        for j in range(r):
+            if j % 64 == 0:
+                bits = next_random(state)
+            signs[l, j] = size if (bits >> np.uint64(j % 64)) & np.uint64(1) else -size
+
+
+@kernel
+def multiply(R, V, out):
+    """out = R'V, summed in one order."""
+    total = np.zeros(out.shape)
+    for l in range(len(R)):
+        for j in range(R.shape[1]):
+            for a in range(V.shape[1]):
+                total[j, a] += np.float64(R[l, j]) * V[l, a]
+    for j in range(out.shape[0]):
+        for a in range(out.shape[1]):
+            out[j, a] = total[j, a]
