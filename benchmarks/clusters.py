@@ -3,7 +3,7 @@
 One thing is changed at a time; a line has the V-measure of every graph and the best, and of that one
 the share of rows that are in the cluster of their class. Besides, how pure neighbourhoods are: the
 V-measure of the vote of a row's five nearest, with their true classes. Means over the first draws of
-judged pairs of the experiment `clustering`; with two and more of them also what the change gains on
+labelled pairs of the experiment `clustering`; with two and more of them also what the change gains on
 the forest as it is, draw by draw, with its standard error. For the columns where HFD stays below the
 paper. The graphs are those of the experiment.
 
@@ -104,7 +104,7 @@ def stored_best(folder: Path, dataset: str, constraints: int, draws: int) -> lis
 
 
 class Draw:
-    """The forests of one draw of judged pairs, and how they cluster."""
+    """The forests of one draw of labelled pairs, and how they cluster."""
 
     def __init__(self, dataset: str, constraints: int, seed: int, jobs: int):
         self.data = protocol.load(dataset, "fine")
@@ -152,7 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", default="usps")
     parser.add_argument("--constraints", type=int, default=10_000)
-    parser.add_argument("--draws", type=int, default=1, help="draws of judged pairs")
+    parser.add_argument("--draws", type=int, default=1, help="draws of labelled pairs")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=None, help="changes to try")
     parser.add_argument("--results", type=Path, help="folder of `metricforest reproduce`")

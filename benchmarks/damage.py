@@ -335,7 +335,7 @@ def tables(n: int, seed: int, folder: Path) -> list[str]:
     model = folder / "shop.model"
     products = shop / "products.csv"
     few = products.read_text().splitlines()[:60]
-    files = {"t.csv": "\n".join(few).encode(), "p.csv": (shop / "judged.csv").read_bytes()}
+    files = {"t.csv": "\n".join(few).encode(), "p.csv": (shop / "labelled.csv").read_bytes()}
     np.save(folder / "a.npy", np.random.default_rng(0).normal(size=(30, 4)))
     files["a.npy"] = (folder / "a.npy").read_bytes()
     told = ["--trees", "2", "--folds", "0", "--jobs", "1", "-o", str(model)]
@@ -343,7 +343,7 @@ def tables(n: int, seed: int, folder: Path) -> list[str]:
     def run(*arguments: object) -> Any:
         return CliRunner().invoke(program, [str(a) for a in arguments])
 
-    first = run("fit", products, "--id", "sku", "--pairs", shop / "judged.csv", *told)
+    first = run("fit", products, "--id", "sku", "--pairs", shop / "labelled.csv", *told)
     assert first.exit_code == 0, first.output
     wrong = []
     for number in range(n):

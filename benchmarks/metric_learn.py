@@ -2,7 +2,7 @@
 
 metric-learn does not run with today's scikit-learn, so it gets an environment of its own with
 scikit-learn 1.7 (made on the first run beside the checkout). Both learn from the same standardised
-training folds, the same pairs and the same bounds, on one thread; both are judged by the same plain
+training folds, the same pairs and the same bounds, on one thread; both are scored by the same plain
 formulas below. Objective, accuracy and time (processor time of a `fit`; of LMNN, which takes less than a
 tenth of a second, the second of two in a row, on either side: right after other work the first is half as
 slow again) are means over the folds

@@ -1,7 +1,7 @@
 """A million rows through the command line: time and peak memory of `fit` and `neighbors`.
 
 Makes a CSV of 1,000,000 rows x 20 columns (an id, numbers with gaps, categories, booleans, dates) and
-2,000 judged pairs, learns from a sample and asks for the neighbours of all rows.
+2,000 labelled pairs, learns from a sample and asks for the neighbours of all rows.
 
     python benchmarks/million.py [--rows 1000000] [--trees 50] [--max-rows 20000] [--folder FOLDER]
 
@@ -52,7 +52,7 @@ def make_table(path: Path, n_rows: int, seed: int = 0) -> np.ndarray:
 
 
 def make_pairs(path: Path, group: np.ndarray, n_pairs: int = 2_000, seed: int = 1) -> None:
-    """Write judged pairs, half of them of one group."""
+    """Write labelled pairs, half of them of one group."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, len(group), n_pairs)
     b = rng.integers(0, len(group), n_pairs)

@@ -22,7 +22,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.metrics import roc_auc_score
 
 from metricforest import HierarchyForest, rivals
-from metricforest.demo import judged_pairs
+from metricforest.demo import labelled_pairs
 
 SETS = (load_iris, load_wine, load_breast_cancer, load_digits)
 SEEDS = range(2)
@@ -39,7 +39,7 @@ LEGS = {
 
 def fits(X: np.ndarray, y: np.ndarray, seed: int):
     """(name, fitted metric) for each metric."""
-    pairs, same = judged_pairs(y, 300, seed=seed)
+    pairs, same = labelled_pairs(y, 300, seed=seed)
     yield (
         "HierarchyForest",
         HierarchyForest(20, random_state=seed).fit(X, pairs=pairs, pair_labels=same),

@@ -1,16 +1,17 @@
-"""Do suggested pairs teach more than random ones, and does `suspect_pairs` find wrong judgements?
+"""Do suggested pairs teach more than random ones, and does `suspect_pairs` find wrong labels?
 
     METRICFOREST_DATA=folder python benchmarks/questions.py [--seeds 10] [--n-jobs 2] [-o curves.png]
 
-Suggested or random: of every data set some hundred rows are drawn to learn from and others are held out. A
-forest learns from 20 random pairs; then, five times, 20 more pairs are judged, `suggest_pairs(20)` or random
-ones, and a new forest learns from all of them and from what they imply (`implied_pairs=True`). The figure is
-the pair AUC on pairs of held-out rows, half of them of one class, by number of judged pairs. Both ways start
-from the same pairs on the same rows; random pairs are drawn three times over, since luck in them weighs as
-much as the way of choosing. "gain" is the mean difference over the five steps, with its standard error over
-the seeds. "alone" are the random pairs of the first draw, learned without what they imply.
+Suggested or random: of every data set some hundred rows are drawn to learn from and others are held out.
+A forest learns from 20 random pairs; then, five times, 20 more pairs are labelled, `suggest_pairs(20)`
+or random ones, and a new forest learns from all of them and from what they imply (`implied_pairs=True`).
+The figure is the pair AUC on pairs of held-out rows, half of them of one class, by number of labelled
+pairs. Both ways start from the same pairs on the same rows; random pairs are drawn three times over,
+since luck in them weighs as much as the way of choosing. "gain" is the mean difference over the five
+steps, with its standard error over the seeds. "alone" are the random pairs of the first draw, learned
+without what they imply.
 
-Suspects: 10 % of 400 random judgements are turned round, and the share of these that is among the most
+Suspects: 10 % of 400 random labelled pairs are turned round, and the share of these that is among the most
 suspect 10 % is counted, with distances of the forest itself and of forests that have not seen it (cv=5).
 
 Data sets that are not here are left out; digits are always there. JSON lines of all runs: --json FILE.
@@ -52,9 +53,9 @@ def judge(y: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     return np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
 
 
-def random_pairs(n_rows: int, n: int, judged: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """n distinct pairs of rows that are not judged yet."""
-    seen = {tuple(pair) for pair in judged.tolist()}
+def random_pairs(n_rows: int, n: int, labelled: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """n distinct pairs of rows that are not labelled yet."""
+    seen = {tuple(pair) for pair in labelled.tolist()}
     found: list[tuple[int, int]] = []
     while len(found) < n:
         a, b = sorted(rng.choice(n_rows, 2, replace=False).tolist())
@@ -114,7 +115,7 @@ def curve(name: str, X: np.ndarray, y: np.ndarray, seed: int, kind: str, draw: i
 
 
 def recall(name: str, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
-    """Share of the wrong judgements among the most suspect tenth."""
+    """Share of the wrong labels among the most suspect tenth."""
     X, y, _, _ = rows_of(name, X, y, seed)
     rng = np.random.default_rng(seed)
     pairs = random_pairs(len(X), JUDGED, np.empty((0, 2), int), rng)
@@ -161,7 +162,7 @@ def draw(results: list[dict[str, Any]], path: str) -> None:
     for ax in axes.flat[len(names) :]:
         ax.axis("off")
     axes[0, 0].legend(frameon=False)
-    figure.supxlabel("judged pairs")
+    figure.supxlabel("labelled pairs")
     figure.supylabel("pair AUC on held-out rows")
     figure.savefig(path, dpi=80)
     plt.close(figure)
@@ -185,7 +186,7 @@ def main() -> None:
     seeds = range(options.seeds)
 
     counts = [START + BATCH * step for step in range(STEPS + 1)]
-    print(f"\npair AUC by number of judged pairs, {options.seeds} seeds")
+    print(f"\npair AUC by number of labelled pairs, {options.seeds} seeds")
     print(f"{'data':<14}{'pairs':<11}" + "".join(f"{count:>8}" for count in counts)
           + f"{'same':>7}   gain over random")  # fmt: skip
     results: list[dict[str, Any]] = []
@@ -212,7 +213,7 @@ def main() -> None:
                   flush=True)  # fmt: skip
 
     print(
-        "\nshare of the wrong judgements among the most suspect 10 %, 400 judgements, 40 of them wrong"
+        "\nshare of the wrong labels among the most suspect 10 %, 400 labelled pairs, 40 of them wrong"
     )
     flipped = [name for name in FLIPPED if name in data] or list(data)[:1]
     for name in flipped:

@@ -36,7 +36,11 @@ from metricforest import (
     datasets,
     rivals,
 )
-from metricforest.demo import judged_pairs
+
+try:
+    from metricforest.demo import labelled_pairs
+except ImportError:  # an older state of the library
+    from metricforest.demo import judged_pairs as labelled_pairs
 from metricforest.experiments import protocol
 from metricforest.experiments.catalogue import EXPERIMENTS
 from metricforest.experiments.protocol import Unit
@@ -116,7 +120,7 @@ def file_of(metric: Any) -> tuple[bytes, Any]:
 
 
 def of_forest(X: np.ndarray, y: np.ndarray, seed: int, n_jobs: int) -> dict[str, str]:
-    pairs, same = judged_pairs(y, 300, seed=seed)
+    pairs, same = labelled_pairs(y, 300, seed=seed)
     metric = HierarchyForest(20, n_jobs=n_jobs, random_state=seed)
     metric.fit(X, pairs=pairs, pair_labels=same, triplets=[[0, 1, len(X) - 1]])
     added = metric.add(X[:5] + 0.01)
@@ -150,7 +154,7 @@ def forests() -> Iterator[tuple[str, str]]:
 def learned(X: np.ndarray, y: np.ndarray, how: str, changes: dict[str, Any]) -> HierarchyForest:
     """A forest of 12 trees, told in one of several ways."""
     metric = HierarchyForest(**{"n_estimators": 12, "random_state": 3} | changes)
-    pairs, same = judged_pairs(y, 200, seed=3)
+    pairs, same = labelled_pairs(y, 200, seed=3)
     if how == "unsupervised":
         return metric.fit(X)
     if how == "classes":
@@ -197,7 +201,7 @@ def ways_to_learn() -> Iterator[tuple[str, str]]:
                 "own hard neighbours": metric.kneighbors(None, 5, n_candidates=None, hard=True),
                 "hard radius": metric.radius_neighbors(Q[:9], 0.4, hard=True),
                 "graph": metric.kneighbors_graph(None, 5, mode="distance"),
-                "vectors": metric.transform(Q),
+                "vectors": getattr(metric, "hard_vectors", metric.transform)(Q),  # its name before
                 "split statistics": metric.split_statistics_,
             }.items():
                 yield f"{name}, {told}, {what}", of_arrays(value)
@@ -207,7 +211,7 @@ def questions() -> Iterator[tuple[str, str]]:
     """What a learned forest answers about pairs: thresholds, reasons, doubts, questions."""
     for name in ("wine", "breast cancer"):
         X, y = SETS[name](return_X_y=True)
-        pairs, same = judged_pairs(y, 150, seed=5)
+        pairs, same = labelled_pairs(y, 150, seed=5)
         metric = HierarchyForest(15, random_state=5).fit(X, pairs=pairs, pair_labels=same)
         A, B = X[:-1], X[1:]
         explained = metric.explain_pair(0, len(X) - 1)
@@ -242,7 +246,7 @@ def others() -> Iterator[tuple[str, str]]:
         X, y = X[:N_ROWS], y[:N_ROWS]
         if data == "iris":
             X, y = X[:140], y[:140]
-        pairs, same = judged_pairs(y, 200, seed=0)
+        pairs, same = labelled_pairs(y, 200, seed=0)
         Q = X[::5] + 0.001
         for name in RIVALS:
             given: dict[str, Any] = {"pairs": pairs, "pair_labels": same}
@@ -271,7 +275,7 @@ def wrappers() -> Iterator[tuple[str, str]]:
     labels = MetricSpectralClustering(3, metric=forest, random_state=0).fit_predict(X, y)
     yield "wine, clusters", checksum(np.asarray(labels, np.int64))
     metrics = {"forest": forest, "Euclidean": rivals.Euclidean(), "ITML": rival("ITML")}
-    pairs, same = judged_pairs(y, 150, seed=0)
+    pairs, same = labelled_pairs(y, 150, seed=0)
     for name, metric in metrics.items():
         classifier = MetricKNeighborsClassifier(metric=metric).fit(X[::2], y[::2])
         clusters = MetricSpectralClustering(3, metric=metric, random_state=0)
@@ -293,7 +297,7 @@ def tables() -> Iterator[tuple[str, str]]:
     table["c1"] = [None if i % 11 == 0 else value for i, value in enumerate(table["c1"])]
     table["kind"] = [("red", "white", "rose")[int(v * 3) % 3] for v in X[:, 6]]
     table["id"] = ids
-    places, same = judged_pairs(y, 150, seed=0)
+    places, same = labelled_pairs(y, 150, seed=0)
     pairs = [
         [ids[a], ids[b], "same" if s == 1 else "different"]
         for (a, b), s in zip(places, same, strict=True)

@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 
 from metricforest import HierarchyForest
 from metricforest.core.forest import LEAF
-from metricforest.demo import judged_pairs
+from metricforest.demo import labelled_pairs
 from metricforest.rivals import Euclidean
 
 IMAGES = Path(__file__).parent / "images"
@@ -49,9 +49,9 @@ def constraints_by_node(metric: HierarchyForest) -> dict[int, list[int]]:
 
 
 def draw_hierarchy() -> Figure:
-    """One tree of the four groups, level by level: regions, and the pairs still to be judged."""
+    """One tree of the four groups, level by level: regions, and the pairs still to be labelled."""
     X, y = four_groups()
-    pairs, same = judged_pairs(y, 60, seed=1)
+    pairs, same = labelled_pairs(y, 60, seed=1)
     metric = HierarchyForest(1, max_features=None, min_node_size=12, random_state=2)
     metric.fit(X, pairs=pairs, pair_labels=same)
     F, table = metric.forest_, metric.constraints_
@@ -96,7 +96,7 @@ def draw_hierarchy() -> Figure:
 def draw_distance() -> Figure:
     """How far everything is from one point, before and after learning."""
     X, y = make_moons(300, noise=0.08, random_state=0)
-    pairs, same = judged_pairs(y, 150, seed=0)
+    pairs, same = labelled_pairs(y, 150, seed=0)
     learned = HierarchyForest(150, max_features=None, random_state=0, n_jobs=-1)
     learned.fit(X, pairs=pairs, pair_labels=same)
     grid = np.stack(np.meshgrid(np.linspace(-1.4, 2.4, 160), np.linspace(-0.9, 1.4, 120)), axis=-1)
@@ -104,7 +104,7 @@ def draw_distance() -> Figure:
     query = np.array([[0.95, 0.35]])  # at the end of the upper moon
     for ax, metric, title in (
         (axes[0], Euclidean().fit(X), "Euclidean"),
-        (axes[1], learned, "learned from 150 judged pairs"),
+        (axes[1], learned, "learned from 150 labelled pairs"),
     ):
         far = metric.pairwise_distances(query, grid.reshape(-1, 2)).reshape(grid.shape[:2])
         drawn = ax.contourf(
@@ -142,8 +142,8 @@ def draw_depth() -> Figure:
     for a, b in edges:
         ax.plot(*zip(places[a], places[b], strict=True), color="#888888", zorder=1)
     for name, (x, y) in places.items():
-        parting = name in ("100", "60")
-        edge, width = (RED, 2) if parting else ("#888888", 1)
+        separates = name in ("100", "60")
+        edge, width = (RED, 2) if separates else ("#888888", 1)
         box = {"boxstyle": "round", "fc": "#ffffff", "ec": edge, "lw": width}
         ax.text(x, y, f"{name.strip()} rows", ha="center", va="center", fontsize=10, bbox=box)
     for name, x in (("a", 0.8), ("b", 3.0), ("c", 7.0)):
@@ -151,14 +151,14 @@ def draw_depth() -> Figure:
     ax.text(
         8.2,
         2.4,
-        "a and b part in the node of 60:\ndistance 60/100 x certainty",
+        "a and b are separated in the node of 60:\ndistance 60/100 x certainty",
         fontsize=10,
         va="center",
     )
     ax.text(
         8.2,
         1.5,
-        "a and c part in the root:\ndistance 100/100 x certainty",
+        "a and c are separated in the root:\ndistance 100/100 x certainty",
         fontsize=10,
         va="center",
     )

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from metricforest import HierarchyForest
-from metricforest.demo import judged_pairs
+from metricforest.demo import labelled_pairs
 
 N_NEIGHBORS = 10
 
@@ -36,7 +36,7 @@ def recall(found: np.ndarray, true: np.ndarray) -> float:
 def main() -> None:
     X, y = load_digits(return_X_y=True)
     X, Q = X[:1500], X[1500:]
-    pairs, same = judged_pairs(y[:1500], 3000, seed=0)
+    pairs, same = labelled_pairs(y[:1500], 3000, seed=0)
     metric = HierarchyForest(100, n_jobs=-1, random_state=0).fit(X, pairs=pairs, pair_labels=same)
 
     index = faiss.IndexHNSWFlat(metric.n_components_, 32)

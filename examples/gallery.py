@@ -22,7 +22,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from metricforest import HierarchyForest, plots
-from metricforest.demo import judged_pairs
+from metricforest.demo import labelled_pairs
 
 STYLES = {"": "default", "-dark": "dark_background"}
 
@@ -31,11 +31,11 @@ def pictures() -> dict[str, Callable[[], Any]]:
     """Name of each picture, and the call that draws it."""
     X, y = load_digits(return_X_y=True)
     known, asked = slice(0, 1200), slice(1200, None)
-    pairs, same = judged_pairs(y[known], 1000, seed=0)
+    pairs, same = labelled_pairs(y[known], 1000, seed=0)
     metric = HierarchyForest(100, n_jobs=-1, random_state=0)
     metric.fit(X[known], pairs=pairs, pair_labels=same)
-    metric.calibrate_threshold(*judged_pairs(y[asked], 1000, seed=1), X=X[asked])
-    shown = (*judged_pairs(y[asked], 2000, seed=2), X[asked])
+    metric.calibrate_threshold(*labelled_pairs(y[asked], 1000, seed=1), X=X[asked])
+    shown = (*labelled_pairs(y[asked], 2000, seed=2), X[asked])
     images = X[known].reshape(-1, 8, 8)
     return {
         "map": lambda: plots.plot_map(metric, y[known]),

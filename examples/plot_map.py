@@ -3,17 +3,17 @@ A map of the rows
 =================
 
 Rows that are near in the learned distance are near on the map; colours are the digits, which the
-forest saw only through 600 judged pairs.
+forest saw only through 600 labelled pairs.
 """
 
 from sklearn.datasets import load_digits
 
 from metricforest import HierarchyForest, plots
-from metricforest.demo import judged_pairs
+from metricforest.demo import labelled_pairs
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:600], y[:600]
-pairs, same = judged_pairs(y, 600, seed=0)
+pairs, same = labelled_pairs(y, 600, seed=0)
 metric = HierarchyForest(50, n_jobs=-1, random_state=0)
 metric.fit(X, pairs=pairs, pair_labels=same)
 

@@ -417,7 +417,7 @@ def tiny(monkeypatch):
         },
         ablations: {
             "datasets": ("balance",), "parameters": {"alpha": (0.5, 2.0), "hard": (False, True)},
-            "repeats": 1, "folds": 2, "judged_pairs": 100,
+            "repeats": 1, "folds": 2, "labelled_pairs": 100,
         },
         retrieval: {"datasets": ()},
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The paper as plain loops: the slow, obvious oracle that every fast path is judged against.
+"""The paper as plain loops: the slow, obvious oracle that every fast path is compared with.
 
 Everything is float64 Python, written from the DEFINITIONS of sections 2 to 4 (labels are
 enumerated, common nodes are found by walking), never from the closed forms that the library uses,

@@ -28,8 +28,8 @@ from metricforest.core import check_forest
 FEW = 6
 
 
-def learn(X, *given, **judgements):
-    return HierarchyForest(n_estimators=FEW, random_state=0).fit(X, *given, **judgements)
+def learn(X, *given, **labelled):
+    return HierarchyForest(n_estimators=FEW, random_state=0).fit(X, *given, **labelled)
 
 
 def assert_same_bits(a, b):
@@ -349,12 +349,12 @@ def test_trees_differ(small_forest):
 
 def test_ten_trees_and_ten_more_are_twenty(small):
     X, _, pairs, labels = small
-    judged = {"pairs": pairs, "pair_labels": labels}
-    at_once = HierarchyForest(n_estimators=20, random_state=0).fit(X, **judged)
-    grown = HierarchyForest(n_estimators=10, random_state=0, warm_start=True).fit(X, **judged)
-    grown.set_params(n_estimators=20).fit(X, **judged)
+    labelled = {"pairs": pairs, "pair_labels": labels}
+    at_once = HierarchyForest(n_estimators=20, random_state=0).fit(X, **labelled)
+    grown = HierarchyForest(n_estimators=10, random_state=0, warm_start=True).fit(X, **labelled)
+    grown.set_params(n_estimators=20).fit(X, **labelled)
     assert_same_bits(at_once, grown)
-    grown.fit(X, **judged)
+    grown.fit(X, **labelled)
     assert_same_bits(at_once, grown)
 
 
@@ -630,10 +630,10 @@ def test_few_rows_with_pairs():
     np.testing.assert_array_equal(metric.pairwise_distances(numbers(2)), np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize("judged", [True, False])
-def test_identical_rows_are_at_no_distance(judged):
+@pytest.mark.parametrize("labelled", [True, False])
+def test_identical_rows_are_at_no_distance(labelled):
     X = np.full((30, 4), 2.5)
-    given = {"pairs": [[0, 1], [2, 3]], "pair_labels": [1, -1]} if judged else {}
+    given = {"pairs": [[0, 1], [2, 3]], "pair_labels": [1, -1]} if labelled else {}
     metric = learn(X, **given)
     check_forest(metric.forest_, 4)
     np.testing.assert_array_equal(metric.pairwise_distances(X), np.zeros((30, 30)))
@@ -665,7 +665,7 @@ def test_duplicate_pairs_are_merged(small):
 
 def test_contradictory_pairs_warn_and_stay(small):
     X, _, pairs, labels = small
-    with pytest.warns(UserWarning, match="3 pairs are judged both must-link and cannot-link"):
+    with pytest.warns(UserWarning, match="3 pairs are labelled both must-link and cannot-link"):
         metric = learn(
             X,
             pairs=np.concatenate([pairs, pairs[:3, ::-1]]),

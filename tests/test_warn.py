@@ -15,8 +15,8 @@ BOTH_WAYS = {"pairs": [[0, 1], [0, 1], [2, 3]], "pair_labels": [1, -1, -1]}
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
-        (lambda: HierarchyForest(2).fit(X, **BOTH_WAYS), "judged both must-link and cannot-link"),
-        (lambda: DCA().fit(X, **BOTH_WAYS), "judged both must-link and cannot-link"),
+        (lambda: HierarchyForest(2).fit(X, **BOTH_WAYS), "labelled both must-link and cannot-link"),
+        (lambda: DCA().fit(X, **BOTH_WAYS), "labelled both must-link and cannot-link"),
         (lambda: LMNN(max_iter=1).fit(X, np.arange(20) % 2), "has not converged in 1 steps"),
         (
             lambda: MetricKNeighborsClassifier(LMNN(max_iter=1)).fit(X, np.arange(20) % 2),

@@ -1,9 +1,9 @@
-"""Makes the tables of docs/command_line.md: offers of a shop, judged pairs of them, and new offers.
+"""Makes the tables of docs/command_line.md: offers of a shop, labelled pairs of them, and new offers.
 
     python examples/shop/make.py          # writes into its own folder
 
-Sellers list the same articles with their own weights, prices and dates. `judged.csv` has what such
-files have: judgements given twice, one given both ways, ids that do not exist, a row with itself.
+Sellers list the same articles with their own weights, prices and dates. `labelled.csv` has what such
+files have: labelled pairs given twice, one given both ways, ids that do not exist, a row with itself.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ def offers(rng: np.random.Generator, n_articles: int) -> tuple[list[list[str]], 
     return [[f"S{i:04d}", *rows[j]] for i, j in enumerate(order)], np.array(article)[order]
 
 
-def judged(rng: np.random.Generator, rows: list[list[str]], article: np.ndarray) -> list[list[str]]:
-    """Judgements of offers that look alike, as a person gets them to see, and of some others."""
+def labelled(
+    rng: np.random.Generator, rows: list[list[str]], article: np.ndarray
+) -> list[list[str]]:
+    """Labelled pairs of offers that look alike, as a person gets them to see, and of some others."""
     kinds = np.array([row[1] for row in rows])
     day = np.array([row[6] for row in rows], "datetime64[D]").astype(int)
     answers = []
@@ -86,7 +88,7 @@ def main() -> None:
     rng = np.random.default_rng(2)
     rows, article = offers(rng, 250)
     write("products.csv", COLUMNS, rows[:-40])
-    write("judged.csv", ("left", "right", "answer"), judged(rng, rows[:-40], article[:-40]))
+    write("labelled.csv", ("left", "right", "answer"), labelled(rng, rows[:-40], article[:-40]))
     new = [[f"N{i:02d}", *row[1:]] for i, row in enumerate(rows[-40:])]
     new[0][2] = "Hygge"  # a brand that nobody has seen
     write("new.csv", COLUMNS, new)

@@ -1,4 +1,4 @@
-"""metricforest: learn a distance from data and a few judgements.
+"""metricforest: learn a distance from data and a few labelled pairs.
 
 >>> from metricforest import HierarchyForest
 

@@ -175,7 +175,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         beta: float = 1.0,
         method: str | None = "logistic",
     ) -> Self:
-        """Choose from judged pairs how near two rows must be to be called the same.
+        """Choose from labelled pairs how near two rows must be to be called the same.
 
         Take pairs that `fit` has not seen: it draws its own pairs nearer or farther than they would
         otherwise be.
@@ -191,7 +191,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         strategy : str, default="accuracy"
             What the threshold is best at.
 
-            - "accuracy": the share of pairs judged right.
+            - "accuracy": the share of pairs called right.
             - "f_beta": the F score, which weighs recall `beta` times as much as precision.
             - "max_recall": recall, where precision is at least `min_rate`.
             - "max_precision": precision, where recall is at least `min_rate`.
@@ -212,7 +212,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         """
         self._check_ready()
         calibration.check_strategy(strategy, min_rate, beta, method)
-        ends_a, ends_b, same = self._judged(pairs, pair_labels, X)
+        ends_a, ends_b, same = self._labelled(pairs, pair_labels, X)
         distance = self._pair_distance(ends_a, ends_b)
         threshold = calibration.choose_threshold(distance, same, strategy, min_rate, beta)
         chances = None if method is None else calibration.calibrate(distance, same, method)
@@ -222,7 +222,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
             self.calibration_ = chances
         return self
 
-    def _judged(
+    def _labelled(
         self, pairs: Any, pair_labels: Any, X: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Prepared rows of both ends of every pair, and whether they are the same."""

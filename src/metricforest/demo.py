@@ -1,10 +1,10 @@
-"""A first look: learn from a few hundred judged pairs, beside plain Euclidean distance.
+"""A first look: learn from a few hundred labelled pairs, beside plain Euclidean distance.
 
 Run as ``python -m metricforest.demo`` (or ``make demo``). Prints one table and writes one picture,
 ``demo.png``, into the working directory. Everything is embedded: scikit-learn's digits, and the
 balance-scale set, which is the rule of the lever on a grid.
 
-How it is judged: 30 % of the rows are held out, pairs are only drawn among the others, and every
+How it is measured: 30 % of the rows are held out, pairs are only drawn among the others, and every
 figure is about held-out rows. Their neighbours are sought among the training rows. Euclidean
 distance gets the same standardised features.
 """
@@ -30,10 +30,11 @@ from threadpoolctl import threadpool_limits
 from .hierarchy import HierarchyForest
 from .storage.outputs import PICTURE, check_output, replace_file
 from .supervision.constraints import draw_pairs
+from .warn import warn
 
 N_SPLITS = 3  # random cuts into training and held-out rows; the table shows their mean
 HELD_OUT = 0.3
-N_JUDGED = 500  # pairs to learn from
+N_LABELLED = 500  # pairs to learn from
 N_ASKED = 5_000  # held-out pairs to measure AUC on
 K_VOTE, K_RETRIEVE = 5, 10
 DRAWING = Path("demo.png")
@@ -74,12 +75,19 @@ def balance_scale() -> tuple[np.ndarray, np.ndarray]:
     return grid, np.sign(torque).astype(np.int64) + 1
 
 
-def judged_pairs(y: np.ndarray, n_pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers (n_pairs, 2) and answers (+1 same class, -1 not), as a person might have given.
+def labelled_pairs(y: np.ndarray, n_pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers (n_pairs, 2) and labels (+1 same class, -1 different), as a person might give them.
 
     A third of the pairs are of one class; no pair comes twice.
     """
     return draw_pairs(y, n_pairs, np.random.default_rng(seed))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "judged_pairs":  # its name before
+        warn("metricforest.demo.judged_pairs is now called labelled_pairs", FutureWarning)
+        return labelled_pairs
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def learn(
@@ -116,8 +124,8 @@ def compare(
     scores: dict[str, list[Scores]] = {EUCLIDEAN: [], FOREST: []}
     first = None
     for seed, cut in cuts(X, y):
-        pairs, same = judged_pairs(cut.y, N_JUDGED, seed)
-        asked, asked_same = judged_pairs(cut.y_new, N_ASKED, seed)
+        pairs, same = labelled_pairs(cut.y, N_LABELLED, seed)
+        asked, asked_same = labelled_pairs(cut.y_new, N_ASKED, seed)
         a, b = cut.X_new[asked[:, 0]], cut.X_new[asked[:, 1]]
 
         metric = learn(cut.X, pairs, same, max_features)
@@ -166,7 +174,7 @@ def draw(metric: HierarchyForest, cut: Cut, path: Path) -> None:
     scaled = StandardScaler().fit(cut.X).transform(cut.X_new)
     maps = {
         "Euclidean distance": flat_map(pairwise_distances(scaled)),
-        f"HierarchyForest, learned from {N_JUDGED} judged pairs": flat_map(
+        f"HierarchyForest, learned from {N_LABELLED} labelled pairs": flat_map(
             metric.pairwise_distances(cut.X_new)
         ),
     }
@@ -200,7 +208,9 @@ def main() -> None:
     """Learn, compare, print, draw."""
     check_output(DRAWING, foreign=PICTURE)
     started = time.perf_counter()
-    print(f"metricforest on {cpu_count()} cores: {N_JUDGED} judged pairs, {N_SPLITS} random cuts")
+    print(
+        f"metricforest on {cpu_count()} cores: {N_LABELLED} labelled pairs, {N_SPLITS} random cuts"
+    )
     print(
         "compiling, once (about half a minute; the next run reads it from a cache) ...", flush=True
     )

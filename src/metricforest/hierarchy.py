@@ -42,11 +42,12 @@ LARGEST = 1e15  # values beyond overflow float32 when squared and summed
 
 
 class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
-    """Distance learned from rows and a few judgements by a forest of cluster hierarchies.
+    """Distance learned from rows and a few labelled pairs by a forest of cluster hierarchies.
 
     Every tree splits the rows by max-margin clustering, which honours must-link and cannot-link
-    pairs and unlabelled rows, again and again until nodes are small. Two rows are as far apart as the
-    node that first parts them is large. Distances lie in [0, 1].
+    pairs and unlabelled rows, again and again until nodes are small. The distance of two rows is the
+    size of the smallest cluster that contains both, as a share of all rows, averaged over the trees.
+    Distances lie in [0, 1].
 
     Parameters
     ----------
@@ -59,10 +60,10 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     reg_lambda : float, default=0.01
         Weight of the squared norm in a split's objective.
     C : float, default=1.0
-        Weight of the rows that no pair judges in a split's objective.
+        Weight of the rows without labelled pairs in a split's objective.
     cannot_link_fraction : float, default=0.25
         Share of a node's cannot-links (and triplets) that its split tries to satisfy: the best
-        satisfied ones. The others are left to deeper nodes. 1 asks for all of them at once.
+        satisfied ones. The others are left to deeper nodes. 1 means all of them at once.
     alpha : float, default=0.5
         How sharply a row's distance from the splitting plane turns into certainty.
     solver : {"lbfgs", "newton", "subgradient"}, default="lbfgs"
@@ -73,10 +74,10 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         How many pairs to draw from `y` where no pairs are given. "auto": 1,000 per class, from 5,000
         labelled rows on at least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
     implied_pairs : bool, default=False
-        Learn also from pairs that follow from the judged ones: rows that are the same as one row are
-        the same, and differ from what that one differs from (at most 16 of each kind per judged
-        row). Gains most with judgements that `suggest_pairs` asks for, which then are chosen to
-        imply many others. A wrong judgement spreads: not for noisy ones.
+        Learn also from pairs that follow from the labelled ones: rows that are the same as one row are
+        the same, and differ from what that one differs from (at most 16 of each kind per labelled
+        row). Gains most with the pairs of `suggest_pairs`, which are then chosen to imply many
+        others. A wrong label spreads: do not use it with noisy labels.
     standardize : bool, default=True
         Bring every feature to zero mean and unit variance first. The splits weigh features by their
         scale: only turn this off for features whose scales are already comparable.
@@ -103,7 +104,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     forest_ : Forest
         The trees as flat arrays.
     constraints_ : Constraints
-        The judgements the trees were grown with: pairs and triplets given, pairs drawn from `y`.
+        The labelled pairs the trees were grown with: pairs and triplets given, pairs drawn from `y`.
     n_features_in_ : int
         Number of features seen by `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -113,8 +114,8 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     ids_ : ndarray of int64
         Ids of the rows that are searched, ascending: row numbers of `fit`, and what `add` returned.
     n_since_fit_ : int
-        Rows added and removed since `fit`. The forest does not learn from them: when they have
-        become a good part of the index, it is time to fit again.
+        Rows added and removed since `fit`. The forest does not learn from them: when they are a
+        large share of the index, fit again.
 
     References
     ----------
@@ -186,17 +187,17 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         pair_labels: ArrayLike | None = None,
         triplets: ArrayLike | None = None,
     ) -> HierarchyForest:
-        """Learn the distance. Without any judgement the forest is unsupervised.
+        """Learn the distance. Without labelled pairs, triplets and classes, it is unsupervised.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            All rows, judged or not: the unjudged ones shape the distance too.
+            All rows, labelled or not: the unlabelled ones shape the distance too.
         y : array-like of shape (n_samples,), default=None
             Class labels, -1 for unlabelled rows. Without `pairs` and `triplets`, pairs are drawn
             from it; with them, those are added to pairs drawn from it.
         pairs : array-like of shape (n_pairs, 2), default=None
-            Judged pairs as row numbers of `X`.
+            Labelled pairs as row numbers of `X`.
         pair_labels : array-like of shape (n_pairs,), default=None
             +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
         triplets : array-like of shape (n_triplets, 3), default=None
@@ -240,7 +241,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         if adding:
             if (rows.shape, digest) != self._fitted_with:
                 raise ValueError(
-                    "warm_start=True adds trees to those grown on the same rows and judgements with "
+                    "warm_start=True adds trees to those grown on the same rows and labelled pairs with "
                     f"the same parameters, but these are others (X of shape {rows.shape}, fitted "
                     f"before with {self._fitted_with[0]})"
                 )

@@ -164,7 +164,7 @@ def test_questions_are_answered_and_learned_from(tmp_path):
     assert good("suggest", first, "-n", 12).stdout == questions.read_text()
     assert good("suggest", first, "-n", 12, "--seed", 5).stdout != questions.read_text()
     unanswered = fit(*told, "--pairs", questions, "-o", second).stdout
-    assert "left out: 13 without an answer" in unanswered  # one of them in judged.csv
+    assert "left out: 13 without an answer" in unanswered  # one of them in labelled.csv
     article = pd.read_csv(SHOP / "articles.csv").set_index("sku")["article"]
     same = article[asked["left"]].to_numpy() == article[asked["right"]].to_numpy()
     asked.assign(answer=np.where(same, "same", "different")).to_csv(questions, index=False)
@@ -194,7 +194,7 @@ def test_several_files_of_pairs_keep_ids_and_names(tmp_path):
     assert "perhaps" in result.stderr
 
 
-def test_suspects_are_judged_pairs(shop):
+def test_suspects_are_labelled_pairs(shop):
     found = table_of(good("suspects", shop, "-n", 5))
     assert found.columns.tolist() == ["a", "b", "answer", "suspicion", "distance"]
     assert (found["suspicion"].diff().dropna() <= 0).all()
@@ -443,7 +443,7 @@ BAD = {
     ),
     "ids that do not match": (
         "fit {table} --id remark --pairs {judged} -o m.mf",
-        "judged.csv: no pair names two ids in column 'remark' .* column 'sku' holds them: pass --id",
+        "labelled.csv: no pair names two ids in column 'remark' .* column 'sku' holds them: pass --id",
     ),
     "ids that are not there": (
         "fit {table} --id sku --pairs foreign.csv -o m.mf",

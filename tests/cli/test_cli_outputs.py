@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from metricforest.cli import main
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
-PRODUCTS, JUDGED = SHOP / "products.csv", SHOP / "judged.csv"
+PRODUCTS, JUDGED = SHOP / "products.csv", SHOP / "labelled.csv"
 needs_nodes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 
 

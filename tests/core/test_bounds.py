@@ -12,7 +12,7 @@ from metricforest.core.forest import check_forest
 from metricforest.rivals import ITML
 
 
-def judgements(kind):
+def labelled(kind):
     X, classes, pairs, labels = three_clusters(0, 40, 50)
     if kind == "pairs":
         return X, {"pairs": pairs, "pair_labels": labels}
@@ -27,7 +27,7 @@ def judgements(kind):
 @pytest.mark.parametrize("kind", ["pairs", "labels", "triplets", "nothing"])
 @pytest.mark.parametrize("min_node_size", [1, 5])
 def test_every_read_is_inside(kind, solver, min_node_size):
-    X, given = judgements(kind)
+    X, given = labelled(kind)
     metric = HierarchyForest(
         n_estimators=2, solver=solver, min_node_size=min_node_size, random_state=0, n_constraints=60
     ).fit(X, **given)

@@ -47,7 +47,7 @@ def random_problem(seed, n=30, d=4, n_must=15, n_cannot=20, n_triplets=0, spare=
 
 
 def clusters_problem(seed, n=80, n_must=40, n_cannot=40, spare=20, distance=3.0):
-    """Two Gaussians with judgements that agree with them, the last `spare` points not judged."""
+    """Two Gaussians with labelled pairs that agree with them, the last `spare` points not labelled."""
     rng = np.random.default_rng(seed)
     side = np.arange(n) % 2
     Z = rng.normal(size=(n, 4)) + distance * side[:, None] * np.array([1, 0.5, 0, 0])
@@ -230,7 +230,7 @@ def test_objective_does_not_rise_from_the_fourth_round_on(seed, spare):
 @pytest.mark.parametrize("n_triplets", [0, 15])
 @pytest.mark.parametrize("seed", range(6))
 def test_one_round_never_raises_the_objective(seed, n_triplets):
-    """Every point is judged, so that all terms count from the first round: a chain of rounds."""
+    """Every point is labelled, so that all terms count from the first round: a chain of rounds."""
     problem = random_problem(seed, n=30, n_must=60, n_cannot=90, n_triplets=n_triplets, spare=0)
     assert len(problem.unlabelled) == 0
     w = np.random.default_rng(seed).normal(size=5)
@@ -506,7 +506,7 @@ def test_subgradient_returns_the_best_iterate():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_unconstrained_points_are_always_heard(seed):
-    """However soon the labels of the pairs settle, the last problem holds the unjudged points."""
+    """However soon the labels of the pairs settle, the last problem holds the unlabelled points."""
     problem, _ = clusters_problem(seed, distance=8.0)
     _, _, converged, groups = solve(problem, start_of(problem))
     assert converged

@@ -397,7 +397,7 @@ def test_score_counts_the_labelled_rows(small):
     assert classifier.score(X, signs) == (classifier.predict(X) == signs).mean()
 
 
-def test_judged_pairs_beside_labels(small):
+def test_labelled_pairs_beside_labels(small):
     X, classes, pairs, labels = small
     y = np.where(np.arange(len(X)) < 9, classes, -1)
     classifier = MetricKNeighborsClassifier(forest(), 2)

@@ -107,7 +107,7 @@ def test_what_cannot_be_reached_is_named():
 
 @pytest.mark.parametrize(("counts", "same"), [("3 and 0", True), ("0 and 3", False)])
 def test_pairs_of_one_kind_are_refused(counts, same):
-    with pytest.raises(ValueError, match=f"must-links and cannot-links to part, got {counts}"):
+    with pytest.raises(ValueError, match=f"pairs of both kinds, same and different, got {counts}"):
         choose_threshold(np.array([0.1, 0.2, 0.3]), np.full(3, same))
 
 
@@ -170,7 +170,7 @@ def test_logistic_of_parted_pairs_is_finite_and_not_certain():
 @pytest.mark.parametrize("method", ["logistic", "isotonic"])
 def test_a_metric_the_wrong_way_round_knows_nothing(method):
     distance = np.linspace(0, 1, 20)
-    with pytest.warns(UserWarning, match="must-links are no nearer than cannot-links"):
+    with pytest.warns(UserWarning, match="pairs labelled same are no nearer"):
         fit = calibrate(distance, distance > 0.5, method)
     np.testing.assert_allclose(probability(fit, np.array([0.0, 0.3, 1.0])), 0.5)
 
@@ -216,13 +216,13 @@ def test_pairs_as_row_numbers_or_as_rows(small, metric):
     metric.calibrate_threshold(pairs, labels, **options)
     threshold, calibration = metric.threshold_, metric.calibration_
     turned = len(X) - 1 - pairs
-    for judged, rows in (
+    for labelled, rows in (
         ((pairs.tolist(), labels == 1), {"X": X}),
         ((turned, (labels == 1).astype(int)), {"X": X[::-1]}),
         ((np.stack([X[pairs[:, 0]], X[pairs[:, 1]]], axis=1), labels), {}),
     ):
         metric.threshold_ = -1.0
-        metric.calibrate_threshold(*judged, **rows, **options)
+        metric.calibrate_threshold(*labelled, **rows, **options)
         assert metric.threshold_ == threshold
         for name in ("distance", "probability"):
             np.testing.assert_array_equal(metric.calibration_[name], calibration[name])
@@ -281,8 +281,8 @@ def test_without_a_threshold(small, metric):
         ({"pairs": np.full((4, 2, 5), np.nan)}, ValueError, "pairs contains NaN"),
         ({"pairs": np.zeros((4, 2, 5)), "X": np.zeros((9, 5))}, ValueError, "X was given, but"),
         ({"pairs": np.zeros((4, 2, 5)), "pair_labels": [1, -1]}, ValueError, "one entry per pair"),
-        ({"pairs": [[0, 1], [1, 2]], "pair_labels": [1, 1]}, ValueError, "to part, got 2 and 0"),
-        ({"pairs": [], "pair_labels": []}, ValueError, "to part, got 0 and 0"),
+        ({"pairs": [[0, 1], [1, 2]], "pair_labels": [1, 1]}, ValueError, "different, got 2 and 0"),
+        ({"pairs": [], "pair_labels": []}, ValueError, "different, got 0 and 0"),
     ],
 )
 def test_refused(small, metric, options, error, match):

@@ -53,7 +53,7 @@ def test_shares_are_those_of_plain_loops(small_forest, pair):
     assert why.distance == pytest.approx(parts.mean(), rel=1e-6)
     assert why.spread == pytest.approx(parts.std(ddof=1), rel=1e-6)
     assert why.standard_error == pytest.approx(why.spread / np.sqrt(12))
-    assert why.n_parting == sum(part > 0 for part in parts)
+    assert why.n_separating == sum(part > 0 for part in parts)
     expected = spread_out(by_depth, len(why.by_depth)) / total
     np.testing.assert_allclose(why.by_depth, expected, rtol=1e-5, atol=1e-12)
     np.testing.assert_allclose(why.by_feature, spread_out(by_feature, 5) / total, rtol=1e-5)
@@ -111,9 +111,9 @@ def test_a_judged_pair_is_nearest_to_itself(small, small_forest):
 
 def test_equal_rows_share_nothing(small_forest):
     why = small_forest.explain_pair(4, 4)
-    assert (why.distance, why.spread, why.n_parting) == (0.0, 0.0, 0)
+    assert (why.distance, why.spread, why.n_separating) == (0.0, 0.0, 0)
     assert why.by_feature.sum() == why.by_depth.sum() == 0.0
-    assert "0 of 12 trees part them" in why.summary()
+    assert "0 of 12 trees separate the two rows" in why.summary()
 
 
 def test_text_and_json(small):
@@ -127,7 +127,7 @@ def test_text_and_json(small):
     assert first in text
     assert "others" in text
     assert "root" in text
-    assert "judged" in text
+    assert "labelled" in text
     back = json.loads(json.dumps(why.to_dict(), allow_nan=False))
     assert back["by_feature"].keys() == set(frame.columns)
     assert back["nearest_pairs"][0].keys() == {"rows", "same", "distance", "gap"}
@@ -169,8 +169,8 @@ def test_importances_count_triplets_and_do_without_judgements(small):
     assert {tuple(sorted(p)) for p in zip(a.tolist(), b.tolist(), strict=True)} == {
         (i, i + 1) for i in range(0, 54)
     }
-    for judged in ({}, {"pairs": [[0, 3]], "pair_labels": [1]}):
-        metric = HierarchyForest(5, random_state=0).fit(X, **judged)
+    for labelled in ({}, {"pairs": [[0, 3]], "pair_labels": [1]}):
+        metric = HierarchyForest(5, random_state=0).fit(X, **labelled)
         assert metric.feature_importances_.sum() == pytest.approx(1.0)
         assert (metric.feature_importances_ == metric.feature_importances_).all()
     alone = HierarchyForest(3, random_state=0).fit(np.ones((4, 2)))

@@ -27,14 +27,14 @@ def as_set(pairs):
 
 @given(seed=st.integers(0, 50), n=st.integers(1, 40), n_pairs=st.integers(1, 60))
 def test_neither_judged_nor_twice_nor_with_itself(seed, n, n_pairs):
-    metric, _, judged, _ = fitted(seed, 30, n_pairs)
+    metric, _, labelled, _ = fitted(seed, 30, n_pairs)
     pairs = metric.suggest_pairs(n, random_state=seed)
     assert pairs.shape == (n, 2)
     assert (pairs[:, 0] < pairs[:, 1]).all()
     assert pairs.min() >= 0
     assert pairs.max() < 30
     assert len(as_set(pairs)) == n
-    assert not as_set(pairs) & as_set(judged)
+    assert not as_set(pairs) & as_set(labelled)
     if n <= 8:
         assert len(np.unique(pairs)) == 2 * n  # rows are many enough for each to come once
 
@@ -43,11 +43,11 @@ def test_the_last_pair_is_found_and_no_more():
     X, classes, _, _ = three_clusters(0, 9, 1)
     everything = np.array([(i, j) for i in range(9) for j in range(i)])
     left = everything[[3, 17]]
-    judged = np.delete(everything, [3, 17], axis=0)
-    same = classes[judged[:, 0]] == classes[judged[:, 1]]
-    metric = HierarchyForest(4, random_state=0).fit(X, pairs=judged, pair_labels=same)
+    labelled = np.delete(everything, [3, 17], axis=0)
+    same = classes[labelled[:, 0]] == classes[labelled[:, 1]]
+    metric = HierarchyForest(4, random_state=0).fit(X, pairs=labelled, pair_labels=same)
     assert as_set(metric.suggest_pairs(2)) == as_set(left)
-    with pytest.raises(ValueError, match="n must be at most 2, the pairs not judged yet, got 3"):
+    with pytest.raises(ValueError, match="n must be at most 2, the pairs not labelled yet, got 3"):
         metric.suggest_pairs(3)
 
 
@@ -77,28 +77,28 @@ def test_implied_pairs_come_last():
     asked = np.array([[0, 1], [0, 2], [0, 3], [1, 3], [0, 4], [3, 4], [4, 5], [5, 6]])
     found = suggest.settled(asked, 8, pairs, labels)
     assert found.tolist() == [True, True, True, True, False, False, False, True]
-    metric, _, judged, same = fitted(n_pairs=25)
+    metric, _, labelled, same = fitted(n_pairs=25)
     pairs = metric.suggest_pairs(20)
-    assert not suggest.settled(pairs, 60, judged, same).any()
+    assert not suggest.settled(pairs, 60, labelled, same).any()
 
 
 def test_answers_are_mixed_where_random_ones_are_not():
     rng = np.random.default_rng(0)
     classes = np.arange(300) % 15
     X = rng.normal(scale=0.5, size=(300, 6)) + 3 * rng.normal(size=(15, 6))[classes]
-    judged = np.sort([rng.choice(300, 2, replace=False) for _ in range(60)], axis=1)
-    same = np.where(classes[judged[:, 0]] == classes[judged[:, 1]], 1, -1)
-    metric = HierarchyForest(20, random_state=0).fit(X, pairs=judged, pair_labels=same)
+    labelled = np.sort([rng.choice(300, 2, replace=False) for _ in range(60)], axis=1)
+    same = np.where(classes[labelled[:, 0]] == classes[labelled[:, 1]], 1, -1)
+    metric = HierarchyForest(20, random_state=0).fit(X, pairs=labelled, pair_labels=same)
     pairs = metric.suggest_pairs(60)
     share = (classes[pairs[:, 0]] == classes[pairs[:, 1]]).mean()
     assert share > 3 / 15
 
 
-@pytest.mark.parametrize("judged", [{}, {"pairs": [[0, 1]], "pair_labels": [1]},
+@pytest.mark.parametrize("labelled", [{}, {"pairs": [[0, 1]], "pair_labels": [1]},
                                     {"pairs": [[0, 1]], "pair_labels": [-1]},
                                     {"triplets": [[0, 3, 1]]}])  # fmt: skip
-def test_little_or_nothing_judged(small, judged):
-    metric = HierarchyForest(4, random_state=0).fit(small[0], **judged)
+def test_little_or_nothing_judged(small, labelled):
+    metric = HierarchyForest(4, random_state=0).fit(small[0], **labelled)
     assert len(as_set(metric.suggest_pairs(10))) == 10
 
 
@@ -139,15 +139,15 @@ def test_refusals(small_forest):
 
 @given(seed=st.integers(0, 50), n=st.integers(1, 40), n_pairs=st.integers(1, 60))
 def test_linked_pairs_are_neither_judged_nor_implied(seed, n, n_pairs):
-    metric, _, judged, same = fitted(seed, 30, n_pairs, implied_pairs=True)
+    metric, _, labelled, same = fitted(seed, 30, n_pairs, implied_pairs=True)
     pairs = metric.suggest_pairs(n, random_state=seed)
     assert pairs.shape == (n, 2)
     assert (pairs[:, 0] < pairs[:, 1]).all()
     assert len(as_set(pairs)) == n
-    assert not as_set(pairs) & as_set(judged)
-    linked = suggest.linked(n, 30, judged, same, metric_of(metric), np.random.default_rng(seed))
+    assert not as_set(pairs) & as_set(labelled)
+    linked = suggest.linked(n, 30, labelled, same, metric_of(metric), np.random.default_rng(seed))
     assert len(as_set(linked)) == len(linked) <= n
-    assert not suggest.settled(linked, 30, judged, same).any()
+    assert not suggest.settled(linked, 30, labelled, same).any()
 
 
 def metric_of(metric):
@@ -177,11 +177,11 @@ def test_rows_judged_both_ways_join_no_groups():
     labels = np.array([1, 1, 1, 1, -1])
     assert len(set(cn.groups_of(6, pairs, labels)[:5])) == 2
     assert len(set(cn.groups_of(6, pairs[:4], labels[:4])[:5])) == 1
-    with pytest.warns(UserWarning, match="judged both"):
+    with pytest.warns(UserWarning, match="labelled both"):
         table = cn.gather(6, pairs, labels)
     everything, found = cn.with_implied(table, 6, 0).pairs()
     between = (everything[:, 0] < 3) & (everything[:, 1] >= 3)
-    assert (found[between] == 1).sum() == 1  # as judged; that the groups differ is implied
+    assert (found[between] == 1).sum() == 1  # as labelled; that the groups differ is implied
     assert (found[between] == -1).sum() == 6
 
 
@@ -189,10 +189,10 @@ def test_answers_stay_mixed_where_same_is_the_rule():
     rng = np.random.default_rng(0)
     classes = (np.arange(300) % 10 == 0).astype(int)
     X = rng.normal(size=(300, 4)) + 3 * classes[:, None]
-    judged = np.sort([rng.choice(300, 2, replace=False) for _ in range(40)], axis=1)
-    same = np.where(classes[judged[:, 0]] == classes[judged[:, 1]], 1, -1)
+    labelled = np.sort([rng.choice(300, 2, replace=False) for _ in range(40)], axis=1)
+    same = np.where(classes[labelled[:, 0]] == classes[labelled[:, 1]], 1, -1)
     metric = HierarchyForest(20, alpha=4.0, implied_pairs=True, random_state=0)
-    pairs = metric.fit(X, pairs=judged, pair_labels=same).suggest_pairs(40)
+    pairs = metric.fit(X, pairs=labelled, pair_labels=same).suggest_pairs(40)
     answers = classes[pairs[:, 0]] == classes[pairs[:, 1]]
     assert answers.mean() < (same == 1).mean() - 0.1
 
@@ -230,15 +230,15 @@ def test_linked_answers_imply_more_than_random_ones():
     X = rng.normal(scale=0.7, size=(300, 6)) + 3 * rng.normal(size=(6, 6))[classes]
     implied = {}
     for kind in ("linked", "random"):
-        judged = np.sort([rng.choice(300, 2, replace=False) for _ in range(20)], axis=1)
+        labelled = np.sort([rng.choice(300, 2, replace=False) for _ in range(20)], axis=1)
         for _ in range(4):
-            same = np.where(classes[judged[:, 0]] == classes[judged[:, 1]], 1, -1)
+            same = np.where(classes[labelled[:, 0]] == classes[labelled[:, 1]], 1, -1)
             metric = HierarchyForest(10, implied_pairs=True, random_state=0)
-            metric.fit(X, pairs=judged, pair_labels=same)
+            metric.fit(X, pairs=labelled, pair_labels=same)
             more = np.sort([rng.choice(300, 2, replace=False) for _ in range(20)], axis=1)
             more = metric.suggest_pairs(20) if kind == "linked" else more
-            judged = np.unique(np.concatenate([judged, more]), axis=0)
-        assert (metric.constraints_.kind == MUST).sum() == (same == 1).sum()  # judged ones only
+            labelled = np.unique(np.concatenate([labelled, more]), axis=0)
+        assert (metric.constraints_.kind == MUST).sum() == (same == 1).sum()  # labelled ones only
         implied[kind] = cn.with_implied(metric.constraints_, 300, 0)
     linked, random = (len(implied[kind].kind) for kind in ("linked", "random"))
     assert linked > 3 * random

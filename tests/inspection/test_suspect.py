@@ -1,4 +1,4 @@
-"""Judgements that are disbelieved: planted errors, the votes of neighbours as plain loops."""
+"""Labelled pairs that are disbelieved: planted errors, the votes of neighbours as plain loops."""
 
 import numpy as np
 import pytest
@@ -48,11 +48,11 @@ def test_all_pairs_ranked_once(small, small_forest):
     first = small_forest.suspect_pairs(3)
     assert (first.pairs == suspects[:3].pairs).all()
     assert len(first) == len(first.summary().splitlines()) == 3
-    assert "judged" in first.summary(1)
+    assert "labelled" in first.summary(1)
 
 
 def loop_votes(pairs, labels, D):
-    """What judgements nearby say, by the definition; every judged row is heard."""
+    """What labelled pairs nearby say, by the definition; every labelled row is heard."""
     n, base = len(D), np.mean(labels == 1)
     unit = np.median([np.sort(np.delete(D[i], i))[min(NEAR, n - 1) - 1] for i in range(n)])
     out = []
@@ -97,7 +97,7 @@ def test_one_kind_of_judgements(small):
 
 def test_contradictions_are_both_ranked(small):
     X = small[0]
-    with pytest.warns(UserWarning, match="judged both"):
+    with pytest.warns(UserWarning, match="labelled both"):
         metric = HierarchyForest(10, random_state=0).fit(
             X, pairs=[[0, 1], [0, 1], [0, 3], [4, 5]], pair_labels=[1, -1, 1, -1]
         )
@@ -125,11 +125,11 @@ def test_refusals(small, small_forest):
     for arguments, message in (
         ({"n": 0}, "n must be at least 1, got 0"),
         ({"cv": 1}, "cv must be at least 2, got 1"),
-        ({"cv": 1000}, f"cv must be at most {len(pairs)}, the judged pairs, got 1000"),
+        ({"cv": 1000}, f"cv must be at most {len(pairs)}, the labelled pairs, got 1000"),
     ):
         with pytest.raises(ValueError, match=message):
             small_forest.suspect_pairs(**arguments)
     with pytest.raises(TypeError, match=r"n must be an int, got 2\.0"):
         small_forest.suspect_pairs(2.0)
-    with pytest.raises(ValueError, match="needs judged pairs"):
+    with pytest.raises(ValueError, match="needs labelled pairs"):
         HierarchyForest(2).fit(X).suspect_pairs()

@@ -164,7 +164,7 @@ def test_hierarchy_with_unlabelled_rows(small, small_forest):
     assert names == ["0", "1", "2", "unlabelled"]
 
 
-# ------------------------------------------------------------------------------------- judged pairs
+# ------------------------------------------------------------------------------------ labelled pairs
 
 
 def test_classes_with_names_and_gaps(small, small_forest):

@@ -171,7 +171,7 @@ def test_contradictory_pairs_are_said_and_borne(metric):
         warnings.simplefilter("always")
         m = fresh(metric).fit(X, pairs=pairs, pair_labels=labels)
     said = " ".join(str(w.message) for w in caught)
-    assert "3 pairs are judged both must-link and cannot-link" in said
+    assert "3 pairs are labelled both must-link and cannot-link" in said
     assert ("cannot-links join rows that must-links join" in said) == isinstance(metric, DCA)
     assert all(w.filename == __file__ for w in caught)
     assert np.isfinite(m.pairwise_distances(X)).all()

@@ -261,7 +261,7 @@ def test_table_is_sorted_merged_and_typed():
 
 def test_contradictions_warn_with_their_count_and_stay():
     pairs = np.array([[0, 1], [1, 0], [2, 3], [3, 2], [4, 5]])
-    with pytest.warns(UserWarning, match="2 pairs are judged both must-link and cannot-link"):
+    with pytest.warns(UserWarning, match="2 pairs are labelled both must-link and cannot-link"):
         table = cn.gather(6, pairs, np.array([1, -1, -1, 1, 1]))
     assert table.kind.tolist() == [MUST, MUST, MUST, CANNOT, CANNOT]
 
@@ -320,7 +320,7 @@ def test_no_triplets_where_there_is_one_class_or_none():
 
 
 def implied_by_loops(pairs, labels):
-    """Everything that follows from judgements, by closing them under the two rules until nothing is new."""
+    """What follows from labelled pairs, by closing them under the two rules until nothing is new."""
     same = {tuple(sorted(p)) for p, label in zip(pairs, labels, strict=True) if label == 1}
     differ = {tuple(sorted(p)) for p, label in zip(pairs, labels, strict=True) if label == -1}
     while True:
@@ -343,15 +343,15 @@ def implied_by_loops(pairs, labels):
 def test_implied_pairs_are_those_of_plain_loops(data, n_rows, seed):
     row = st.integers(0, n_rows - 1)
     pair = st.tuples(row, row).filter(lambda p: p[0] != p[1])
-    judged = data.draw(st.lists(pair, min_size=1, max_size=10, unique_by=lambda p: frozenset(p)))
+    labelled = data.draw(st.lists(pair, min_size=1, max_size=10, unique_by=lambda p: frozenset(p)))
     # Answers as of three classes, so that they do not contradict each other.
-    labels = [1 if a % 3 == b % 3 else -1 for a, b in judged]
-    table = cn.gather(n_rows, np.array(judged), np.array(labels))
+    labels = [1 if a % 3 == b % 3 else -1 for a, b in labelled]
+    table = cn.gather(n_rows, np.array(labelled), np.array(labels))
     everything = cn.with_implied(table, n_rows, seed)
     cn.check_table(everything, n_rows)
     assert (np.diff(everything.kind) >= 0).all()
     pairs, found = everything.pairs()
-    same, differ = implied_by_loops(judged, labels)
+    same, differ = implied_by_loops(labelled, labels)
     assert len(pairs) == len(same) + len(differ)  # none twice
     assert {tuple(p) for p in pairs[found == 1].tolist()} == same
     assert {tuple(p) for p in pairs[found == -1].tolist()} == differ
@@ -365,7 +365,9 @@ def test_implied_pairs_are_bounded_seeded_and_leave_what_was_judged():
     labels = np.append(np.ones(len(chain), int), [-1, -1])  # 3 and 5 differ though joined by chains
     triplets = np.array([[0, 1, 2]])
     table = cn.gather(n, pairs, labels, triplets)
-    with pytest.warns(UserWarning, match="1 pairs are judged cannot-link though other judgements"):
+    with pytest.warns(
+        UserWarning, match="1 pairs are labelled cannot-link though other labelled pairs"
+    ):
         one = cn.with_implied(table, n, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -341,7 +341,7 @@ class naming:
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=example(
-        "metricforest fit products.csv --id sku --pairs judged.csv -o shop.mf",
+        "metricforest fit products.csv --id sku --pairs labelled.csv -o shop.mf",
         "metricforest neighbors shop.mf new.csv -k 5 -o nearest.csv",
     ),
 )

@@ -42,7 +42,7 @@ def demo() -> None:
 
 @main.command(
     epilog=example(
-        "metricforest fit products.csv --id sku --pairs judged.csv -o shop.mf",
+        "metricforest fit products.csv --id sku --pairs labelled.csv -o shop.mf",
         "metricforest fit flowers.parquet --labels species -o flowers.mf",
         "metricforest fit big.csv --id key --pairs judged.tsv --max-rows 50000 -o big.mf",
     )

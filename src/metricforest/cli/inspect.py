@@ -99,7 +99,7 @@ def distance(
 def explain(
     model: str, row_a: str, row_b: str, table: str | None, sep: str | None, as_json: bool
 ) -> None:
-    """Why two rows are near or far: the columns and depths that part them."""
+    """Why two rows are near or far: the columns and depths that separate them."""
     metric: TableMetric = load_model(model)
     with naming(table or model):
         answer = metric.explain_pair(*two_rows(metric, (row_a, row_b), table, sep))

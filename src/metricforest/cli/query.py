@@ -269,7 +269,7 @@ def cluster(
 @main.command(
     epilog=example(
         "metricforest suggest shop.mf -n 20 -o questions.csv",
-        "metricforest fit products.csv --id sku --pairs judged.csv --pairs questions.csv -o shop.mf",
+        "metricforest fit products.csv --id sku --pairs labelled.csv --pairs questions.csv -o shop.mf",
     )
 )
 @click.argument("model")

@@ -1,6 +1,6 @@
 """Growing a forest and measuring in it: compiled kernels and the functions that call them.
 
-These names are the door: the rest of the library uses no others.
+The rest of the library imports from here alone.
 """
 
 from .compiled import kernel

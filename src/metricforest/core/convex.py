@@ -1,8 +1,8 @@
 """The convex problem that every split comes down to (paper eq. 11, docs/paper.md "group form").
 
 Once the discrete choices of a split are frozen, a must-link, a cannot-link and a triplet are all the
-same thing: a *group* of points that should lie on prescribed sides of a hyperplane, judged by the
-worst of them, and an unconstrained point is a group of one::
+same thing: a *group* of points that should lie on prescribed sides of a hyperplane; the worst
+of them counts, and an unconstrained point is a group of one::
 
     J(w) = lam/2 |w|^2 + sum_g a_g max(0, 1 - 2 min_{e in g} s_e p_e),      p_i = v.x_i + b,  w = (v, b)
 

@@ -4,8 +4,8 @@
     s_l(x)  = sigma(alpha P_l(x)), rounded to float32
 
 s is rounded so that an index can keep it and still measure the same bits. Rows are float32 and
-already prepared (standardised); nobody checks them again here. All who follow a row through a tree
-do it by these functions: `next_node` is one step, `descend` goes from the root to the leaf.
+already prepared (standardised); nobody checks them again here. Every descent through a tree
+uses these functions: `next_node` is one step, `descend` goes from the root to the leaf.
 """
 
 from __future__ import annotations

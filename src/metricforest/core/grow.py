@@ -5,7 +5,7 @@ points) and a slice of `rows` (its constraints); splitting a node partitions bot
 
     order   | left ...... | right ..... |      points by the side of the plane
     rows    | left .. | right .. | cut  |      constraints whose members all went one way; the rest
-                                               have had their say and are forgotten below this node
+                                               do not count below this node
 
 Nodes wait on an explicit stack, left child first, so they are numbered in the order `Forest` wants.
 """
@@ -169,10 +169,10 @@ def choose_sides(X, points, gaps, weights, side):
 
 
 @inlined
-def judged_plane(rows, members, kind, jitter, state, settings, subgradient, stats, w):
-    """Fills the solver's plane for a node with judgements; returns whether there is one.
+def labelled_plane(rows, members, kind, jitter, state, settings, subgradient, stats, w):
+    """Fills the solver's plane for a node with labelled pairs; returns whether there is one.
 
-    Where judgements are many, a sample of them finds the plane that all of them then move.
+    Where labelled pairs are many, a sample of them finds the plane that all of them then move.
     """
     s = settings
     n, d = len(rows.values), rows.n_features
@@ -216,7 +216,7 @@ def split_node(
     """Find a plane that cuts the node in two; fills the last four, returns the number right.
 
     The ladder: the solver's own plane; the same direction at its best threshold; the unsupervised
-    plane; the median of a random direction. 0 if none parts the points on these features.
+    plane; the median of a random direction. 0 if none separates the points on these features.
     """
     n = points.size
     rows, mean = take_rows(X, points, K)
@@ -234,7 +234,7 @@ def split_node(
         if rung == 0 and supervised:
             # Where no features are drawn, the start must make the trees differ.
             jitter = JITTER if s.d_k == X.shape[1] else 0.0
-            usable = judged_plane(
+            usable = labelled_plane(
                 rows, members, kind, jitter, state, settings, subgradient, stats, w
             )
             if not usable:
@@ -330,7 +330,7 @@ def _grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
         points = order[start:stop]
         for i in range(n):
             place[points[i]] = i
-        # A triplet whose far row is still here also asks that the other two stay together: parting
+        # A triplet whose far row is still here also requires that the other two stay together: separating
         # them first cannot be mended below. `extra` must-links before the constraints say so.
         n_rows = c_stop - c_start
         extra = 0

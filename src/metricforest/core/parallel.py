@@ -5,7 +5,7 @@ Every output row has one writer, so the bits do not depend on the number of thre
 Python handles Ctrl-C in the main thread, between two of its own instructions. A compiled call that
 runs there holds it up until it returns, and then fails in a strange way. So the main thread never
 computes: it waits, and helpers compute. Interrupted, it leaves at once; what has not begun never does,
-and a helper ends with the call it is in, whose result nobody takes.
+and a helper ends with the call it is in, whose result is dropped.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error is Ctrl-C as Python tells it where it came during a compiled call."""
+    """Whether an error is Ctrl-C, as Python reports it when it came during a compiled call."""
     return isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt)
 
 

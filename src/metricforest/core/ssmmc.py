@@ -160,7 +160,7 @@ def configure(p, members, kind, fraction, groups, margin, order):
 def laplacian(t, members, kind, apart, u):
     """u = half the gradient of the mean squared difference of `t` over a kind of pairs.
 
-    Those that should part for apart = 1, those that should stay together for 0 (a triplet holds two
+    Those to separate for apart = 1, those that should stay together for 0 (a triplet holds two
     of the former and one of the latter). Returns the mean and the number of pairs.
     """
     for i in range(u.size):
@@ -303,7 +303,7 @@ def start_direction(rows, members, kind, n_iter, v):
 
 @kernel
 def best_threshold(q, members, kind, min_side):
-    """The cut of the projections `q` that parts most cannot-links and fewest must-links (1.5.4).
+    """The cut of the projections `q` that separates most cannot-links and fewest must-links (1.5.4).
 
     Among cuts with `min_side` points on each side; ties go to the most even one. Returns nan if all
     values are equal.
@@ -342,7 +342,7 @@ def best_threshold(q, members, kind, min_side):
 
 @kernel
 def thin_out(rows, members, kind):
-    """About SAMPLE of the constraints and the points they judge, as a problem of its own."""
+    """About SAMPLE of the constraints and their points, as a problem of its own."""
     n = len(rows.values)
     stride = kind.size // SAMPLE
     L = (kind.size + stride - 1) // stride

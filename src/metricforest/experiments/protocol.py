@@ -179,7 +179,7 @@ def learn(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         # contradictory pairs are part of the experiment with noise
-        warnings.filterwarnings("ignore", message=".*judged both.*")
+        warnings.filterwarnings("ignore", message=".*labelled both.*")
         if name in FROM_PAIRS:
             return metric.fit(X, pairs=pairs, pair_labels=same)
         return metric.fit(X, y)

@@ -1,6 +1,6 @@
-"""From distances of judged pairs to a threshold and to probabilities.
+"""From distances of labelled pairs to a threshold and to probabilities.
 
-Pure functions of distances and answers. A cut calls "same" all pairs no farther than it; the cuts
+Pure functions of distances and labels. A cut calls "same" all pairs no farther than it; the cuts
 to choose from are the distances seen, so every cut calls at least one pair same.
 
 A calibration is a dictionary of a method's name and plain numbers:
@@ -67,7 +67,7 @@ def choose_threshold(
     n_same = int(same.sum())
     if n_same in (0, len(same)):
         raise ValueError(
-            "a threshold needs must-links and cannot-links to part, got "
+            "a threshold needs pairs of both kinds, same and different, got "
             f"{n_same} and {len(same) - n_same}"
         )
     order = np.argsort(distance, kind="stable")
@@ -121,7 +121,7 @@ def calibrate(distance: np.ndarray, same: np.ndarray, method: str) -> dict[str, 
     nearest, farthest = probability(calibration, np.array([distance.min(), distance.max()]))
     if nearest == farthest:
         warn(
-            "must-links are no nearer than cannot-links among these pairs: every pair gets "
+            "pairs labelled same are no nearer than those labelled different: every pair gets "
             f"the same probability, {nearest:.3g}",
             UserWarning,
         )
@@ -129,7 +129,7 @@ def calibrate(distance: np.ndarray, same: np.ndarray, method: str) -> dict[str, 
 
 
 def fit_logistic(distance: np.ndarray, same: np.ndarray) -> dict[str, float]:
-    """Platt's scaling: answers pulled in a little, so that parted pairs end with finite numbers."""
+    """Platt's scaling: labels moved inwards a little, so that the curve stays finite."""
     n_same = same.sum()
     target = np.where(same, (n_same + 1) / (n_same + 2), 1 / (len(same) - n_same + 2))
     centre, scale = distance.mean(), distance.std() or 1.0

@@ -1,8 +1,8 @@
-"""Why two rows are near or far: the parts of a distance by tree, by depth and by feature.
+"""Why two rows are near or far: shares of a distance by tree, by depth and by feature.
 
-A distance is a mean over trees, and a tree's part of it comes from one node: the one that parts the
-two rows (distance.py). So every part has a depth, that of its node, and the node's plane shares it
-out among its features j by how far each moves the two rows apart across the plane::
+A distance is a mean over trees, and what a tree adds to it comes from one node: the one that separates
+the two rows (distance.py). So it has a depth, that of its node, and it is shared among the features j of
+the node's plane by how far each moves the two rows apart across the plane::
 
     P(a) - P(b) = sum of w_j (a_j - b_j)         share of j: |w_j (a_j - b_j)| / their sum
 
@@ -34,16 +34,17 @@ from ..core import (
     separating_node,
 )
 from ..supervision.constraints import Constraints
+from ..warn import warn
 
-WEIGHED = 4_096  # pairs of judged-different rows that importances are made of, at most
+WEIGHED = 4_096  # pairs labelled different that importances are made of, at most
 WEIGH_BLOCK = 256  # of them per task; fixed, so that sums do not depend on the number of threads
 
 
 class NearPair(NamedTuple):
-    """A judged pair beside the one that is explained."""
+    """A labelled pair beside the one that is explained."""
 
     rows: tuple[int, int]  # of `fit`; the first is the one compared with a, the second with b
-    same: bool  # how it was judged
+    same: bool  # how it was labelled
     distance: float  # between its own two rows
     gap: float  # mean of the distances from a to the first row and from b to the second
 
@@ -62,25 +63,25 @@ class PairExplanation:
         The spread divided by the root of the number of trees: how far the distance may be from
         that of endlessly many trees grown in the same way.
     n_trees : int
-    n_parting : int
-        Trees that part the two rows at all. In the others they share a leaf and have distance 0.
+    n_separating : int
+        Trees that separate the two rows. In the others they share a leaf and have distance 0.
     by_depth : ndarray of shape (n_levels,)
         Share of the distance from nodes at depth 0 (the root), 1, ... The shares sum to 1; where
         the distance is 0 there is nothing to share and all of them are 0.
     by_feature : ndarray of shape (n_features,)
-        Share of the distance that each feature answers for, in the same way.
+        Share of the distance that comes from each feature, in the same way.
     difference : ndarray of shape (n_features,)
         a - b, in the units of the features that `fit` was given.
     feature_names : list of str
     nearest_pairs : list of NearPair
-        The judged pairs nearest to this one, nearest first.
+        The labelled pairs nearest to this one, nearest first.
     """
 
     distance: float
     spread: float
     standard_error: float
     n_trees: int
-    n_parting: int
+    n_separating: int
     by_depth: np.ndarray
     by_feature: np.ndarray
     difference: np.ndarray
@@ -96,10 +97,9 @@ class PairExplanation:
             Features and levels to name; the first ones of each.
         """
         error = "" if np.isnan(self.standard_error) else f" ± {self.standard_error:.3f}"
-        lines = [
-            f"distance {self.distance:.3f}{error}; {self.n_parting} of {self.n_trees} trees part them"
-        ]
-        if self.n_parting:
+        count = f"{self.n_separating} of {self.n_trees}"
+        lines = [f"distance {self.distance:.3f}{error}; {count} trees separate the two rows"]
+        if self.n_separating:
             lines.append("by feature")
             order = np.argsort(-self.by_feature, kind="stable")[:n_features]
             width = max(len(self.feature_names[j]) for j in order)
@@ -119,11 +119,17 @@ class PairExplanation:
             lines.append("nearest labelled pairs")
             for near in self.nearest_pairs:
                 lines.append(
-                    f"  rows {near.rows[0]} and {near.rows[1]}: judged "
+                    f"  rows {near.rows[0]} and {near.rows[1]}: labelled "
                     f"{'same' if near.same else 'different'}, {near.distance:.3f} apart, "
                     f"{near.gap:.3f} from this pair"
                 )
         return "\n".join(lines)
+
+    @property
+    def n_parting(self) -> int:
+        """The name of `n_separating` before."""
+        warn("n_parting is now called n_separating", FutureWarning)
+        return self.n_separating
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain numbers, texts and lists, ready for JSON."""
@@ -132,7 +138,8 @@ class PairExplanation:
             "spread": None if np.isnan(self.spread) else self.spread,
             "standard_error": None if np.isnan(self.standard_error) else self.standard_error,
             "n_trees": self.n_trees,
-            "n_parting": self.n_parting,
+            "n_separating": self.n_separating,
+            "n_parting": self.n_separating,  # its name before
             "by_depth": self.by_depth.tolist(),
             "by_feature": dict(zip(self.feature_names, self.by_feature.tolist(), strict=True)),
             "difference": dict(zip(self.feature_names, self.difference.tolist(), strict=True)),
@@ -146,10 +153,10 @@ class PairExplanation:
 def shares(
     forest: Forest, a: np.ndarray, b: np.ndarray, alpha: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """H of every tree; the distance by depth and by feature, summed over trees; trees that part."""
+    """H of every tree; the distance by depth and by feature, summed over trees; how many trees separate."""
     T = forest.n_trees
     node, part = np.empty(T, np.int32), np.empty(T)
-    parts_of_pair(forest, read_only_view(a), read_only_view(b), alpha, node, part)
+    heights_of_pair(forest, read_only_view(a), read_only_view(b), alpha, node, part)
     parts = node != LEAF
     node = node[parts]
 
@@ -182,9 +189,9 @@ def is_grown_on(forest: Forest, rows: np.ndarray) -> bool:
 def different_rows(
     table: Constraints, n_rows: int, seed: int, most: int = WEIGHED
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of pairs judged different: cannot-links, and anchor and farther row of triplets.
+    """Row numbers of pairs labelled different: cannot-links, and anchor and farther row of triplets.
 
-    At most `most`, evenly from the table. Where nothing was judged different: random rows.
+    At most `most`, evenly from the table. Where nothing was labelled different: random rows.
     """
     i, j, k = table.members.T
     a = np.concatenate([i[table.kind == CANNOT], i[table.kind == TRIPLET]])
@@ -244,13 +251,13 @@ def nearest_pairs(
     alpha: float,
     n_threads: int,
 ) -> list[NearPair]:
-    """The n judged pairs whose ends lie nearest to a and b, whichever way round."""
+    """The n labelled pairs whose ends lie nearest to a and b, whichever way round."""
     pairs, labels = table.pairs()
     if n == 0 or len(pairs) == 0:
         return []
-    judged, place = np.unique(pairs, return_inverse=True)
+    labelled, place = np.unique(pairs, return_inverse=True)
     place = place.reshape(-1, 2)
-    ends = rows[judged]
+    ends = rows[labelled]
 
     def distance_from(x: np.ndarray) -> np.ndarray:
         repeated = np.repeat(x[None], len(ends), axis=0)
@@ -272,8 +279,8 @@ def nearest_pairs(
 
 
 @kernel
-def parts_of_pair(forest, a, b, alpha, node, part):
-    """The parting node and H of every tree."""
+def heights_of_pair(forest, a, b, alpha, node, part):
+    """The separating node and H of every tree."""
     for t in range(forest.root.size - 1):
         node[t], pa, pb = separating_node(forest, t, a, b)
         part[t] = distance_at(forest, node[t], pa, pb, alpha, False)

@@ -20,7 +20,7 @@ from . import explain, suggest, suspect
 
 CROSS_TREES = 100  # of a forest that is grown to measure labelled pairs it has not seen
 MOST_SUGGESTED = 10_000
-CURVE_PAIRS = 2_000  # labelled pairs that tell how likely a pair is the same
+CURVE_PAIRS = 2_000  # labelled pairs that show how likely a pair is the same
 
 
 class ForestQuestions:
@@ -47,17 +47,18 @@ class ForestQuestions:
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each feature in the distances between rows that were judged different.
+        """Share of each feature in the distances between rows that were labelled different.
 
-        In every tree the node that parts two rows adds certainty times size to their distance.
-        Feature j answers for the share ``|w_j (a_j - b_j)|`` of the sum over the node's features of
-        that, with the plane's weights w and standardised rows a and b. These parts are summed over
-        all trees and all cannot-links (and anchor and farther row of triplets; above 4,096 in all,
-        over so many taken evenly), and divided by their total. So they sum to 1, and are the mean
+        In every tree the node that separates two rows adds certainty times size to their distance.
+        That is shared among the node's features in proportion to ``|w_j (a_j - b_j)|``, with the
+        plane's weights w and standardised rows a and b. The shares are summed over all trees and all
+        pairs labelled different (and anchor and farther row of triplets; above 4,096 in all, over
+        4,096 of them, evenly chosen), and divided by their total. So they sum to 1, and are the mean
         of the `by_feature` of `explain_pair` over these pairs, weighted by their distances.
 
-        Where nothing was judged different, 4,096 random pairs of rows stand in: it then says what
-        parts any two rows. Where no tree parts anything, all are 0. Made anew at every access.
+        Where no pair was labelled different, 4,096 random pairs of rows are used: the shares then
+        say what separates any two rows. If no tree separates any rows, all are 0. Computed anew at
+        every access.
         """
         rows = self._rows_of_fit("feature_importances_")
         a, b = explain.different_rows(self.constraints_, len(rows), self._entropy)
@@ -66,21 +67,21 @@ class ForestQuestions:
         )
 
     def explain_pair(self, a: Any, b: Any, *, n_pairs: int = 3) -> explain.PairExplanation:
-        """What the distance of two rows is made of, and which judged pairs are like them.
+        """What the distance of two rows is made of, and which labelled pairs are like them.
 
-        A tree's part of the distance belongs to the node that parts the two rows, hence to that
-        node's depth. It is shared among the node's features by ``|w_j (a_j - b_j)|``: how far each
-        moves the two rows apart across the plane.
+        What a tree adds to the distance belongs to the node that separates the two rows, hence to
+        that node's depth. It is shared among the node's features by ``|w_j (a_j - b_j)|``: how far
+        each moves the two rows apart across the plane.
 
         Parameters
         ----------
         a, b : int, or array-like of shape (n_features,)
             Ids in `ids_` (row numbers of `fit`, or what `add` returned), or rows.
         n_pairs : int, default=3
-            Judged pairs to name: those with the least mean distance from `a` to the one end and
+            Labelled pairs to name: those with the least mean distance from `a` to the one end and
             from `b` to the other. Their row numbers are those of `fit`, whatever was added or
-            removed since. All judged rows are measured for it; 0 saves that time. None are named
-            by a metric that an estimator has put over other rows.
+            removed since. All labelled rows are measured for it; 0 saves that time. A metric that
+            an estimator has put over other rows names none.
 
         Returns
         -------
@@ -103,20 +104,22 @@ class ForestQuestions:
         n = check_count("n_pairs", n_pairs, 0)
         row_a, row_b = self._one_row(a, "a"), self._one_row(b, "b")
         alpha, threads = float(self.alpha), self._threads()
-        part, by_depth, by_feature, n_parting = explain.shares(self.forest_, row_a, row_b, alpha)
+        heights, by_depth, by_feature, n_separating = explain.shares(
+            self.forest_, row_a, row_b, alpha
+        )
         mean, deviation = explain.spread(self.forest_, row_a[None], row_b[None], alpha, 1)
         near = []
         if n and explain.is_grown_on(self.forest_, self._rows):
             near = explain.nearest_pairs(
                 self.forest_, self._rows, self.constraints_, row_a, row_b, n, alpha, threads
             )
-        total = part.sum() or 1.0
+        total = heights.sum() or 1.0
         return explain.PairExplanation(
             distance=float(mean[0]),
             spread=float(deviation[0]),
-            standard_error=float(deviation[0] / np.sqrt(len(part))),
-            n_trees=len(part),
-            n_parting=n_parting,
+            standard_error=float(deviation[0] / np.sqrt(len(heights))),
+            n_trees=len(heights),
+            n_separating=n_separating,
             by_depth=by_depth / total,
             by_feature=by_feature / total,
             difference=(row_a.astype(np.float64) - row_b) * self.scale_,
@@ -136,7 +139,7 @@ class ForestQuestions:
             "spread" is the standard deviation of the trees' distances (with T - 1 below the sum of
             squares). "standard_error" divides it by the root of T, the number of trees: how far the
             distance may be from that of endlessly many trees grown in the same way on the same
-            judgements. It says nothing about judgements that are wrong or missing.
+            labelled pairs. It says nothing about pairs with wrong labels, or missing ones.
 
         Returns
         -------
@@ -164,21 +167,22 @@ class ForestQuestions:
         return deviation if kind == "spread" else deviation / np.sqrt(T)
 
     def suspect_pairs(self, n: int | None = None, *, cv: int | None = None) -> suspect.SuspectPairs:
-        """Judged pairs that the forest disbelieves, the most suspect first: the labeller's errors.
+        """Labelled pairs that the forest disbelieves, the most suspect first: the labeller's errors.
 
-        A judgement is suspect when it does not go with the distance of its two rows, and when it
-        does not go with judgements about rows near them; see docs/understanding.md. Spoken of are
-        the pairs of `fit` (given, or drawn from `y`), whatever was added or removed since.
-        Triplets are left out.
+        A labelled pair is suspect when its label does not fit the distance of its two rows, and when
+        it does not fit the labels of pairs of rows near them; see docs/understanding.md. These are
+        the pairs of `fit` (given, or drawn from `y`), whatever was added or removed since. Triplets
+        are left out.
 
         Parameters
         ----------
         n : int, default=None
-            How many to return. None: all judged pairs.
+            How many to return. None: all labelled pairs.
         cv : int, default=None
-            Cut the judgements into so many parts, at least 2, and measure each pair with a forest (of
-            100 trees at most) that has learned from the other parts only. Takes as many fits, and
-            helps where a forest believes what it is told: many features, few judgements.
+            Cut the labelled pairs into this many folds, at least 2, and measure each pair with a
+            forest (of 100 trees at most) that has learned from the other folds only. Takes as many
+            fits, and helps where a forest reproduces whatever labels it is given: many features, few
+            labelled pairs.
 
         Returns
         -------
@@ -204,39 +208,39 @@ class ForestQuestions:
         pairs, labels = self.constraints_.pairs()
         count = len(pairs) if n is None else check_count("n", n, 1)
         if len(pairs) == 0:
-            raise ValueError("suspect_pairs needs judged pairs, and the forest was grown without")
+            raise ValueError("suspect_pairs needs labelled pairs, and the forest was grown without")
         if cv is None:
             far = self._pair_distance(rows[pairs[:, 0]], rows[pairs[:, 1]])
         else:
             if check_count("cv", cv, 2) > len(pairs):
-                raise ValueError(f"cv must be at most {len(pairs)}, the judged pairs, got {cv}")
+                raise ValueError(f"cv must be at most {len(pairs)}, the labelled pairs, got {cv}")
             far = self._unseen_distance(rows, pairs, labels, cv)
         doubt = suspect.doubt(suspect.distance_curve(far, labels == 1)(far), labels)
-        judged, place = np.unique(pairs, return_inverse=True)
+        labelled, place = np.unique(pairs, return_inverse=True)
         place = place.reshape(-1, 2)
-        if len(judged) > 2:
-            beside = self._over(rows[judged])
-            k = min(suspect.HEARD, len(judged) - 1)
+        if len(labelled) > 2:
+            beside = self._over(rows[labelled])
+            k = min(suspect.HEARD, len(labelled) - 1)
             votes = suspect.same_by_neighbours(place, labels, *beside._nearest(None, k))
             doubt = (doubt + suspect.doubt(votes, labels)) / 2
         order = np.argsort(-doubt, kind="stable")[:count]
         return suspect.SuspectPairs(pairs[order], labels[order], doubt[order], far[order])
 
     def suggest_pairs(self, n: int = 10, *, random_state: int | None = None) -> np.ndarray:
-        """Pairs of rows of `fit` that are worth judging next.
+        """Pairs of rows of `fit` that are worth labelling next.
 
-        With `implied_pairs=True` they are chosen so that each answer implies many others: how groups of
-        rows known to be the same stand to each other, and of which group further rows are. Without,
-        they are random rows, or drawn so that 35 to 65 in a hundred judgements are "same". See
-        docs/understanding.md for what either gains over random pairs. No pair that was judged, no
-        row with itself, no pair twice; pairs that follow from judgements (a is b, b is c) only where
-        nothing else is left. Rows that were removed are still rows of `fit`; rows that were added are
-        not.
+        With `implied_pairs=True` they are chosen so that each label implies many others: whether groups
+        of rows known to be the same differ from each other, and to which group other rows belong.
+        Without, they are random rows, or drawn so that 35 to 65 in a hundred labelled pairs are
+        "same". docs/understanding.md shows what either gains over random pairs. No labelled pair is
+        suggested, no row with itself, no pair twice; pairs that follow from labelled ones (a is b, b
+        is c) only if nothing else is left. Rows that were removed are still rows of `fit`; rows that
+        were added are not.
 
         Parameters
         ----------
         n : int, default=10
-            At most 10,000. Judge a few, fit again, ask again: better than many at once.
+            At most 10,000. A few at a time, with a new fit between, are better than many at once.
         random_state : int, default=None
             The same number gives the same pairs. None: a number that `fit` has drawn.
 
@@ -271,26 +275,26 @@ class ForestQuestions:
             found = suggest.linked(int(n), len(rows), pairs, labels, measure, rng)
         if len(found) < n:
             some = np.sort(rng.permutation(len(pairs))[:CURVE_PAIRS])
-            judged = self._pair_distance(rows[pairs[some, 0]], rows[pairs[some, 1]])
+            labelled = self._pair_distance(rows[pairs[some, 0]], rows[pairs[some, 1]])
             more = suggest.mixed(
                 int(n) - len(found),
                 len(rows),
                 pairs,
                 labels,
-                (judged, labels[some] == 1),
+                (labelled, labels[some] == 1),
                 measure,
                 rng,
                 found,
             )
             found = np.concatenate([found, more])
         if len(found) < n:
-            raise ValueError(f"n must be at most {len(found)}, the pairs not judged yet, got {n}")
+            raise ValueError(f"n must be at most {len(found)}, the pairs not labelled yet, got {n}")
         return found
 
     def _unseen_distance(
         self, rows: np.ndarray, pairs: np.ndarray, labels: np.ndarray, n_parts: int
     ) -> np.ndarray:
-        """Distance of each judged pair under a forest that has not seen it judged."""
+        """Distance of each labelled pair under a forest that has not seen it labelled."""
         copy: Any = clone(self)
         learner = copy.set_params(
             n_estimators=min(int(self.n_estimators), CROSS_TREES),
@@ -303,7 +307,7 @@ class ForestQuestions:
         far = np.empty(len(pairs))
         for own in range(n_parts):
             seen, asked = part != own, pairs[part == own]
-            with warnings.catch_warnings():  # of contradictions and splits: `fit` has told
+            with warnings.catch_warnings():  # of contradictions and splits: `fit` has warned
                 warnings.simplefilter("ignore")
                 learner.fit(
                     rows,
@@ -315,12 +319,12 @@ class ForestQuestions:
         return far
 
     def _rows_of_fit(self, what: str) -> np.ndarray:
-        """The prepared rows that judgements are numbered by."""
+        """The prepared rows that labelled pairs are numbered by."""
         self._check_ready()
         if not explain.is_grown_on(self.forest_, self._rows):
             raise ValueError(
                 f"{what} is about the rows of fit, and this metric was put over others: "
-                "ask the metric that was fitted"
+                "call it on the metric that was fitted"
             )
         return self._rows
 

@@ -1,25 +1,26 @@
-"""Which pairs to judge next.
+"""Which pairs to label next.
 
 What was measured (benchmarks/questions.py, docs/understanding.md) decided the design: a forest learns most
-from many pairs with a fair mix of answers. Pairs on which trees disagree most are often outliers, and
-taught it less than random pairs did.
+from many pairs with a fair mix of "same" and "different". Pairs on which trees disagree most are often
+outliers, and it learned less from them than from random pairs.
 
-`linked`, for forests that learn from implied pairs too: every answer about two groups of rows known to be the
-same is an answer about all pairs between them. So the questions are, first, how large groups stand to
-each other; then, of which group new random rows are: of the nearest one where "same" is rare (and the new
-rows are those, of four each, that lie nearest to a group), in between of the nearest or of any. Where "same"
-is the rule, new rows are held against the farthest group, of one row or more, and that is all.
+`linked`, for forests that learn from implied pairs too: a label for two groups of rows known to be the
+same is a label for all pairs between them. So the questions are, first, whether large groups are the
+same; then, to which group new random rows belong. They are compared with the nearest group where "same"
+is rare (and the new rows are those, of four each, that lie nearest to a group), and with the nearest or
+any group in between. Where "same" is the rule, new rows are compared with the farthest group, of one row
+or more, and that is all.
 
-`mixed`, for forests that do not, and where `linked` finds no more: while the judgements there are hold a
-fair share of "same", pairs of random rows are drawn. Otherwise
-the chance of "same" of each is estimated from its distance, by a logistic curve over the judged pairs.
-Where "same" is rare, the nearest pairs are left out, those that hold a quarter of all "same" that are
-expected. Some of the others are drawn in proportion to the chance of "same", which draws fairly among all
-"same", the rest in proportion to its complement; so many of each as bring all judgements back within bounds.
+`mixed`, for forests that do not, and where `linked` finds no more: while "same" has a fair share of the
+labelled pairs, pairs of random rows are drawn. Otherwise the chance of "same" of each is estimated from
+its distance, by a logistic curve over the labelled pairs. Where "same" is rare, the nearest pairs are
+left out, those with a quarter of all "same" that are expected. Some of the others are drawn in
+proportion to the chance of "same", which draws fairly among all "same", the rest in proportion to its
+complement; so many of each as bring all labelled pairs back within bounds.
 
-The curve itself cannot tell how common "same" is: judged pairs are nearer or farther than others
+The curve cannot show how common "same" is: labelled pairs are nearer or farther than others
 because the forest has seen them. No row is drawn twice while there are others, and pairs that other
-judgements imply come last.
+labelled pairs imply come last.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ from .suspect import distance_curve
 
 POOL = 400  # rows whose pairs are looked at; more where more pairs are wanted
 LARGEST_POOL = 2_000
-LEAST_SAME, MOST_SAME = 0.35, 0.65  # a fair share of "same" among all judgements
+LEAST_SAME, MOST_SAME = 0.35, 0.65  # a fair share of "same" among all labelled pairs
 NEAR = 0.25  # near pairs that are left out where it is rare: those with this share of all "same"
-HEADS, HEARD = 50, 8  # groups that new rows are held against, and members of each that are measured
+HEADS, HEARD = (
+    50,
+    8,
+)  # groups that new rows are compared with, and members of each that are measured
 LOOKED_AT = 4  # new rows per question where "same" is rare
 
 Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -50,12 +54,12 @@ def linked(
     measure: Measure,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Up to n pairs of rows whose answers imply many others; none that is judged or implied already."""
-    judged = np.unique(pairs)
+    """Up to n pairs of rows whose labels imply many others; none that is labelled or implied already."""
+    labelled = np.unique(pairs)
     group = groups_of(n_rows, pairs, labels)
-    size = np.bincount(group[judged], minlength=n_rows)
+    size = np.bincount(group[labelled], minlength=n_rows)
     by_size = np.lexsort((rng.permutation(n_rows), -size))[: np.count_nonzero(size)]
-    members = {g: judged[group[judged] == g] for g in by_size[:HEADS]}
+    members = {g: labelled[group[labelled] == g] for g in by_size[:HEADS]}
     heads = list(members)
     apart = {frozenset(ends) for ends in group[pairs[labels == -1]].tolist()}
     chosen: list[list[int]] = []
@@ -75,7 +79,7 @@ def linked(
 
     grown = [g for g in heads if size[g] >= 2]
     heads = grown if len(grown) >= 2 and not usual else heads
-    new = rng.permutation(np.setdiff1d(np.arange(n_rows), judged))
+    new = rng.permutation(np.setdiff1d(np.arange(n_rows), labelled))
     wanted = min(n - len(chosen), len(new))
     if heads and wanted:
         width = min(LOOKED_AT, len(new) // wanted) if rare else 1
@@ -102,15 +106,15 @@ def mixed(
     n_rows: int,
     pairs: np.ndarray,
     labels: np.ndarray,
-    judged: tuple[np.ndarray, np.ndarray],
+    labelled: tuple[np.ndarray, np.ndarray],
     measure: Measure,
     rng: np.random.Generator,
     other: np.ndarray,
 ) -> np.ndarray:
     """n pairs of rows (n, 2), distinct and not among `pairs` or `other`; fewer where there are no more.
 
-    `measure(a, b)` gives the distances of all rows a to all rows b; `judged` are the distances of
-    some judged pairs, and whether they are the same.
+    `measure(a, b)` gives the distances of all rows a to all rows b; `labelled` are the distances of
+    some labelled pairs, and whether they are the same.
     """
     n_taken = len(pairs) + len(other)
     room = int(2 * np.sqrt(n_taken + n)) + 2  # for n pairs even if all those are among these rows
@@ -119,7 +123,7 @@ def mixed(
     first, second = np.triu_indices(size, 1)
     asked = np.column_stack([rows[first], rows[second]])
     far = measure(rows, rows)[first, second]
-    same = chance_of_same(far, *judged)
+    same = chance_of_same(far, *labelled)
 
     late = 2.0 * settled(asked, n_rows, pairs, labels)
     total, n_must = len(labels) + n, int((labels == 1).sum())
@@ -138,11 +142,11 @@ def mixed(
     return asked[rng.permutation(np.array(chosen, np.int64))]
 
 
-def chance_of_same(far: np.ndarray, judged: np.ndarray, same: np.ndarray) -> np.ndarray:
-    """The chance that pairs so far apart are the same, from distances and answers of judged ones."""
-    if len(judged) == 0:  # then the nearer, the likelier
-        judged, same = far, np.ones(len(far), bool)
-    return np.clip(distance_curve(judged, same)(far), 0.01, 0.99)
+def chance_of_same(far: np.ndarray, labelled: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """The chance that pairs so far apart are the same, from those of labelled pairs."""
+    if len(labelled) == 0:  # then the nearer, the likelier
+        labelled, same = far, np.ones(len(far), bool)
+    return np.clip(distance_curve(labelled, same)(far), 0.01, 0.99)
 
 
 def number_of_draws(same: np.ndarray, n: int, least: float, most: float) -> int:
@@ -163,7 +167,7 @@ def is_among(asked: np.ndarray, pairs: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def settled(asked: np.ndarray, n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Which pairs follow from judgements: a chain of "same" joins them, or all but one link of it."""
+    """Which pairs follow from labelled pairs: a chain of "same" joins them, or all but one link of it."""
     group, cannot = groups_of(n_rows, pairs, labels), pairs[labels == -1]
     joined = group[asked[:, 0]] == group[asked[:, 1]]
     return joined | is_among(group[asked], group[cannot], n_rows)

@@ -1,18 +1,18 @@
-"""Judgements that the forest disbelieves: where a labeller may have erred.
+"""Labelled pairs that the forest disbelieves: where a labeller may have erred.
 
-Two witnesses, each with a probability that two rows are the same:
+Two estimates of the probability that two rows are the same:
 
-- the distance of the two rows, by a logistic curve over all judged pairs. A forest leans towards
-  what it was taught, so this witness is biased; distances may also come from forests that have not
-  seen the pair (`cv`);
-- the judgements about rows near these two. A judged pair (u, v) has a say about (a, b) with the weight
+- the distance of the two rows, by a logistic curve over all labelled pairs. A forest leans towards the
+  labels it has learned from, so this estimate is biased; distances may also come from forests that have
+  not seen the pair (`cv`);
+- the labelled pairs about rows near these two. A labelled pair (u, v) has a vote about (a, b) with the weight
   exp(-(D(a, u) + D(b, v)) / h), whichever way round is heavier counted with the other; h is the
-  median distance of judged rows to the `NEAR`-th judged row beside them. `PRIOR` votes for the share of
-  must-links among all pairs are added, so that none is judged by a single faint neighbour.
+  median distance of labelled rows to the `NEAR`-th labelled row beside them. `PRIOR` votes for the share of
+  must-links among all pairs are added, so that a single faint neighbour does not decide.
 
-The suspicion is the mean of both probabilities that the judgement is wrong.
+The suspicion is the mean of both probabilities that the label is wrong.
 
-With K the sparse matrix of exp(-D / h) between judged rows and S that of judgements, the votes of all
+With K the sparse matrix of exp(-D / h) between labelled rows and S that of labels (+1, -1), the votes of all
 pairs are the entries (a, b) of K S K', less what a pair says about itself.
 """
 
@@ -28,25 +28,25 @@ from scipy.special import expit
 from .calibration import fit_logistic
 
 NEAR = 8  # the neighbour whose distance is the unit of nearness
-HEARD = 150  # judged rows near a row that have a say, at most
+HEARD = 150  # labelled rows near a row that have a vote, at most
 PRIOR = 0.3  # votes for what is usual
 BLOCK = 1_024  # pairs whose votes are counted together
 
 
 @dataclass(frozen=True)
 class SuspectPairs:
-    """Judged pairs, the most suspect first; from `HierarchyForest.suspect_pairs`.
+    """Labelled pairs, the most suspect first; from `HierarchyForest.suspect_pairs`.
 
     Attributes
     ----------
     pairs : ndarray of shape (n, 2)
         Row numbers of `fit`.
     pair_labels : ndarray of shape (n,)
-        How they were judged: +1 the same, -1 different.
+        How they were labelled: +1 the same, -1 different.
     suspicion : ndarray of shape (n,)
-        Estimated probability that the judgement is wrong; good for ranking, not calibrated.
+        Estimated probability that the label is wrong; good for ranking, not calibrated.
     distance : ndarray of shape (n,)
-        Of the two rows; with `cv`, under forests that have not seen the judgement.
+        Of the two rows; with `cv`, under forests that have not seen the label.
     """
 
     pairs: np.ndarray
@@ -72,9 +72,9 @@ class SuspectPairs:
         for (i, j), label, doubt, far in zip(
             self.pairs[:n], self.pair_labels, self.suspicion, self.distance, strict=False
         ):
-            judged = "same" if label == 1 else "different"
+            labelled = "same" if label == 1 else "different"
             lines.append(
-                f"rows {i} and {j}: judged {judged}, {far:.3f} apart, suspicion {doubt:.2f}"
+                f"rows {i} and {j}: labelled {labelled}, {far:.3f} apart, suspicion {doubt:.2f}"
             )
         return "\n".join(lines)
 
@@ -82,7 +82,7 @@ class SuspectPairs:
 def distance_curve(distance: np.ndarray, same: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Probability that a pair is the same as a function of its distance.
 
-    From judged pairs; where all of them are of one kind, the share of judged pairs that are farther.
+    From labelled pairs; where all of them are of one kind, the share of labelled pairs that are farther.
     """
     if same.all() or not same.any():
         ascending = np.sort(distance)
@@ -106,9 +106,9 @@ def nearness_unit(far: np.ndarray) -> float:
 def same_by_neighbours(
     pairs: np.ndarray, labels: np.ndarray, far: np.ndarray, near: np.ndarray
 ) -> np.ndarray:
-    """Probability that pairs are the same, from judgements about rows nearby.
+    """Probability that pairs are the same, from labelled pairs about rows nearby.
 
-    `pairs` count judged rows from 0; far, near (U, k): distances and numbers of the judged rows
+    `pairs` count labelled rows from 0; far, near (U, k): distances and numbers of the labelled rows
     nearest to each, itself left out.
     """
     n_rows, k = near.shape
@@ -118,11 +118,11 @@ def same_by_neighbours(
     K = sp.csr_matrix((np.exp(-far.ravel() / unit), near.ravel(), steps), (n_rows, n_rows))
     K = (K.maximum(K.T) + sp.eye_array(n_rows)).tocsr()
 
-    def judgements(values: np.ndarray) -> sp.csr_matrix:
+    def matrix(values: np.ndarray) -> sp.csr_matrix:
         S = sp.coo_matrix((values.astype(float), (pairs[:, 0], pairs[:, 1])), (n_rows, n_rows))
         return (S + S.T).tocsr()
 
-    heard, must = judgements(np.ones(len(pairs))), judgements(same)
+    heard, must = matrix(np.ones(len(pairs))), matrix(same)
     share = same.mean()
     out = np.empty(len(pairs))
     for low in range(0, len(pairs), BLOCK):
@@ -139,5 +139,5 @@ def same_by_neighbours(
 
 
 def doubt(same: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Probability that the judgements are wrong, from that of being the same."""
+    """Probability that labels are wrong, from that of being the same."""
     return np.where(labels == 1, 1.0 - same, same)

@@ -2,7 +2,7 @@
 
 Every function draws into the Axes it is given, or into a new Figure, and returns the Axes. It needs
 matplotlib (``pip install "metricforest[plot]"``), which is only imported when something is drawn.
-Classes have the colours of Okabe and Ito, which are told apart with any colour vision, and beyond seven
+Classes have the colours of Okabe and Ito, which can be distinguished with any colour vision, and beyond seven
 classes also other markers; quantities have cividis. Text and lines take the colours of the
 style in use, dark or light.
 """
@@ -107,7 +107,7 @@ def plot_hierarchy(
     max_depth: int = 4,
     ax: Any = None,
 ) -> Any:
-    """One tree of the forest: how it parts the rows of `fit`, how many, and how purely.
+    """One tree of the forest: how it splits the rows of `fit`, how many, and how purely.
 
     A node is a bar as wide as the root of its share of the rows, with their number above. With labels
     the bar is cut by class, and the share of the commonest class stands below. Three dots: the
@@ -213,11 +213,11 @@ def plot_pair_distances(
     Returns
     -------
     ax : matplotlib Axes
-        The line is `threshold_` after `calibrate_threshold`, otherwise the cut that judges most of
+        The line is `threshold_` after `calibrate_threshold`, otherwise the cut that is right for most of
         these pairs right.
     """
     n_bins = check_count("bins", bins, 1)
-    distance, same = judged_distances(metric, pairs, pair_labels, X)
+    distance, same = labelled_distances(metric, pairs, pair_labels, X)
     ax = axes(ax, (6.4, 3.8))
     edges = np.linspace(distance.min(), max(distance.max(), distance.min() + 1e-9), n_bins + 1)
     for own, name, shade in ((same, "must-links", COLOURS[0]), (~same, "cannot-links", COLOURS[1])):
@@ -232,7 +232,9 @@ def plot_pair_distances(
         ax.axvline(cut, color=pyplot().rcParams["text.color"], ls="--", lw=1.3,
                    label=f"{how} {cut:.3g}: {right:.0%} right")  # fmt: skip
     ax.set(
-        xlabel="distance", ylabel="share of the pairs of a kind", title="Distances of judged pairs"
+        xlabel="distance",
+        ylabel="share of the pairs of a kind",
+        title="Distances of labelled pairs",
     )
     ax.legend(frameon=False)
     return ax
@@ -261,7 +263,7 @@ def plot_precision_recall(
         The dotted line is the precision of calling every pair the same, the dot the threshold as
         in `plot_pair_distances`.
     """
-    distance, same = judged_distances(metric, pairs, pair_labels, X)
+    distance, same = labelled_distances(metric, pairs, pair_labels, X)
     if same.all() or not same.any():
         raise ValueError(
             f"precision and recall need must-links and cannot-links, but all {len(same)} pairs are "
@@ -432,7 +434,7 @@ def plot_distances(
     return ax
 
 
-# --------------------------------------------------------------------------------------- parts
+# --------------------------------------------------------------------------------------- pieces
 
 
 def pyplot() -> Any:
@@ -462,7 +464,7 @@ def unlabelled_colour() -> str:
 def fill(ax: Any, c: int, classes: Any) -> dict[str, Any]:
     """How the area of class c is filled; one past the last class is unlabelled.
 
-    Where colours come again, hatches tell them apart.
+    Where colours repeat, hatches distinguish them.
     """
     if c == len(classes):
         return {"fc": unlabelled_colour()}
@@ -521,12 +523,12 @@ def middle_of(points: np.ndarray) -> np.ndarray:
     return points[np.abs(points - np.median(points, axis=0)).sum(axis=1).argmin()]
 
 
-def judged_distances(
+def labelled_distances(
     metric: Metric, pairs: Any, pair_labels: Any, X: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances of judged pairs, and whether they are the same."""
+    """Distances of labelled pairs, and whether they are the same."""
     check_is_fitted(metric)
-    a, b, same = metric._judged(pairs, pair_labels, X)
+    a, b, same = metric._labelled(pairs, pair_labels, X)
     if len(same) == 0:
         raise ValueError("there are no pairs to draw")
     return metric._pair_distance(a, b), same

@@ -1,7 +1,7 @@
-"""A map of a neighbour graph: points in the plane that neighbours share and others keep out of.
+"""A map of a neighbour graph: points in the plane, neighbours near each other and others apart.
 
-Every row starts where its distances to some landmarks put it (landmark MDS), so that parts of the graph
-that no edge joins still lie where the metric has them. Then neighbours draw each other near and random
+Every row starts where its distances to some landmarks put it (landmark MDS), so that pieces of the graph
+that no edge joins still lie at their distance. Then neighbours draw each other near and random
 rows push each other away, under the likelihood of a graph whose edges have the chance
 1 / (1 + A r^2), as in LargeVis and UMAP. One loop in one order: a seed fixes the picture.
 """
@@ -47,7 +47,9 @@ def arrange(
 ) -> np.ndarray:
     """The points moved: neighbours (n, k) drawn near, random rows pushed away."""
     rng = np.random.default_rng(seed)
-    points = points + rng.normal(scale=1e-3, size=points.shape)  # equal rows must be able to part
+    points = points + rng.normal(
+        scale=1e-3, size=points.shape
+    )  # equal rows must be able to move apart
     weight = edge_weights(distance)
     for epoch in range(epochs):
         rate = 1.0 - epoch / epochs

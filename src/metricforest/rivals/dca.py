@@ -1,7 +1,7 @@
 """Discriminative component analysis (Hoi, Liu, Lyu and Ma, CVPR 2006).
 
 Must-links join rows into chunklets. Directions are sought in which the means of chunklets that a
-cannot-link parts lie far apart while each chunklet stays small: maximise |A'CbA| / |A'CwA|, by the
+cannot-link separates lie far apart while each chunklet stays small: maximise |A'CbA| / |A'CwA|, by the
 leading eigenvectors of Cb a = lambda Cw a with a'Cw a = 1.
 
 The paper whitens Cb first and then keeps the directions of least Cw. That is the same A where Cb has
@@ -115,7 +115,7 @@ class DCA(LinearMetric, PairMetric):
 def scatters(
     rows: np.ndarray, must: np.ndarray, cannot: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """(Cb between chunklets that a cannot-link parts, Cw within chunklets, number of chunklets).
+    """(Cb between chunklets that a cannot-link separates, Cw within chunklets, number of chunklets).
 
     Each is zero where there is nothing to take it from.
     """

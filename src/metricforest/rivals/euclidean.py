@@ -14,7 +14,7 @@ class Euclidean(MappedMetric):
     """Euclidean distance of standardised rows.
 
     It learns nothing but means and deviations. So that it can stand wherever a learned metric
-    stands, `fit` takes every kind of judgement, checks it and makes no use of it.
+    stands, `fit` takes every kind of label, checks it and does not use it.
 
     Parameters
     ----------

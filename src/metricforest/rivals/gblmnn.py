@@ -50,7 +50,7 @@ class Grown(NamedTuple):
 class GBLMNN(MappedMetric):
     """Gradient-boosted large margin nearest neighbours: LMNN's map, bent by regression trees.
 
-    Learns from labels only; rows without a label take no part, but can be found. Where held-out rows
+    Learns from labels only; unlabelled rows are not used, but can be found. Where held-out rows
     say that no tree helps, it is LMNN.
 
     Parameters

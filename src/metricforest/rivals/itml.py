@@ -178,7 +178,7 @@ class ITML(LinearMetric, PairMetric):
 
 
 class Problem(NamedTuple):
-    """Judged rows, mapped so that the prior is the identity, and what is asked of m pairs of them."""
+    """Rows of the labelled pairs, mapped so that the prior is the identity, and the m pairs' bounds."""
 
     Z: np.ndarray  # float64 [n, d], centred
     pairs: np.ndarray  # int64 [m, 2]

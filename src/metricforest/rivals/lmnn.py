@@ -61,7 +61,7 @@ class LMNN(LinearMetric):
         (1 - mu) sum_ij d_ij + mu sum_ijl max(0, 1 + d_ij - d_il)
 
     over squared distances ``d`` of mapped rows, ``j`` a target neighbour of ``i`` and ``l`` of another
-    class. Learns from labels only; rows without a label take no part, but can be found.
+    class. Learns from labels only; unlabelled rows are not used, but can be found.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def whiten(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def best_scale(Z: np.ndarray, codes: np.ndarray, targets: np.ndarray, mu: float) -> float:
-    """The factor of squared distances that minimises the objective, judged by a sample of rows."""
+    """The factor of squared distances that minimises the objective, measured on a sample of rows."""
     sample = np.flatnonzero(targets[:, 0] >= 0)
     sample = sample[np.linspace(0, len(sample) - 1, min(SAMPLE, len(sample))).astype(int)]
     sq_dist = euclidean_distances(Z[sample], Z, squared=True)

@@ -57,12 +57,12 @@ class PairMetric(Standardised):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            All rows, judged or not.
+            All rows, labelled or not.
         y : array-like of shape (n_samples,), default=None
             Class labels, -1 for unlabelled rows. `n_constraints` pairs are drawn from it and added
             to `pairs`.
         pairs : array-like of shape (n_pairs, 2), default=None
-            Judged pairs as row numbers of `X`.
+            Labelled pairs as row numbers of `X`.
         pair_labels : array-like of shape (n_pairs,), default=None
             +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
         triplets : None

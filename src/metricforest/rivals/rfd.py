@@ -1,6 +1,6 @@
 """Random forest distance (Xiong, Johnson, Xu and Corso, KDD 2012).
 
-A forest learns to tell cannot-links from must-links by the features ``[|a - b|, (a + b) / 2]`` of a
+A forest learns to distinguish cannot-links from must-links by the features ``[|a - b|, (a + b) / 2]`` of a
 pair: how far apart its ends are, and where. The distance of two rows is the share of the vote for
 "cannot-link". scikit-learn grows the trees. To measure, the pairs of a block go down a tree together:
 every node sends its list of pairs on in two lists, which in a search is two to three times as fast as
@@ -140,7 +140,8 @@ class RandomForestDistance(PairMetric):
     def _learn(self, rows, must, cannot, rng) -> None:
         if not (len(must) and len(cannot)):
             raise ValueError(
-                "RandomForestDistance tells must-links from cannot-links and needs both kinds: got "
+                "RandomForestDistance learns to distinguish must-links from cannot-links and "
+                "needs both kinds: got "
                 f"{len(must)} must-links and {len(cannot)} cannot-links"
             )
         pairs = np.concatenate([must, cannot])

@@ -1,6 +1,6 @@
 """Neighbours inside the metric: the index, searched by many threads, its searches, and sparse vectors.
 
-These names are the door: the rest of the library uses no others.
+The rest of the library imports from here alone.
 """
 
 from .certainties import refresh_index

@@ -13,7 +13,7 @@ What is kept of a point is s = sigma(alpha P) at every split on its path, node b
 points on the far side of a split are one contiguous range (base is chosen so that no subtraction
 is left)::
 
-    order[t]        3 0 5 7 1 | 2 6 4         node 0 parts the first five points from the last three
+    order[t]        3 0 5 7 1 | 2 6 4         node 0 separates the first five points from the last three
     certain         . . . . . | . . .         s at node 0:  certain[base[0] + j], j in 0:8
                     . . . | . .               s at node 1:  certain[base[1] + j], j in 0:5
 

@@ -1,4 +1,4 @@
-"""Dense vectors of the soft distance: what the upper splits say of a row, in a few dozen numbers.
+"""Dense vectors of the soft distance: a row's certainties at the upper splits, in a few dozen numbers.
 
 The soft distance has no exact vectors, but it has good approximate ones. A row has a coordinate for
 every split l on its path, and 0 for all other splits:

@@ -1,6 +1,6 @@
 """Versioned files without pickle: the bytes that docs/file_format.md describes, written and read.
 
-    preamble, 32 bytes | header, JSON | array 0 | array 1 | ...    parts start at multiples of 64
+    preamble, 32 bytes | header, JSON | array 0 | array 1 | ...    each starts at a multiple of 64
 
 What a value may be is in `values.py`. Arrays lie in the file as they lie in memory, so that a file can
 be mapped; everything else stands in the header. Reading trusts nothing: sizes are compared with those

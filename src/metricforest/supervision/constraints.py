@@ -1,6 +1,6 @@
 """Constraints: must-link, cannot-link and triplets, checked, drawn from labels, put into one table.
 
-Everything a caller may say about rows ends as one `Constraints` table: the split solver reads it as
+Labelled pairs, triplets and classes all end as one `Constraints` table: the split solver reads it as
 it is, and every metric that learns from pairs takes its pairs from it. Row numbers are checked here,
 once; compiled code trusts them.
 """
@@ -23,7 +23,7 @@ from .labels import UNLABELLED, plain_labels, unlabelled_among
 AUTO_PER_CLASS = 1_000  # below MEDIUM labelled rows
 AUTO_MEDIUM, MEDIUM = 30_000, 5_000  # in all, from MEDIUM labelled rows on
 AUTO_LARGE, LARGE = 600_000, 40_000
-IMPLIED = 16  # implied pairs of each kind per judged row, at most
+IMPLIED = 16  # implied pairs of each kind per labelled row, at most
 
 
 class Constraints(NamedTuple):
@@ -133,7 +133,7 @@ def check_labels(y: object, n_rows: int) -> np.ndarray:
         if len(classes) == 2 and classes[1 - missing[0]] in (1, "1", "+1"):
             warn(
                 "y holds only -1 and 1, and -1 means unlabelled here: there is one class and nothing "
-                "to tell apart. Use 0 and 1 for two classes",
+                "to separate. Use 0 and 1 for two classes",
                 UserWarning,
             )
         codes = np.where(codes == missing[0], UNLABELLED, codes - (codes > missing[0]))
@@ -244,7 +244,7 @@ def gather(
 ) -> Constraints:
     """One table of checked constraints: ends ordered, duplicates merged, contradictions counted.
 
-    Two rows judged both ways stay both ways, with a warning: noise is a use case.
+    Two rows labelled both ways keep both labels, with a warning: noise is a use case.
     """
     pairs = np.empty((0, 2), np.int64) if pairs is None else np.sort(pairs, axis=1)
     labels = np.empty(0, np.int64) if pair_labels is None else pair_labels
@@ -257,7 +257,7 @@ def gather(
     both = len(np.intersect1d(*key, assume_unique=True))
     if both:
         warn(
-            f"{both} pairs are judged both must-link and cannot-link; both judgements stay",
+            f"{both} pairs are labelled both must-link and cannot-link; both labels stay",
             UserWarning,
         )
     table.append((np.unique(triplets, axis=0), TRIPLET))
@@ -297,7 +297,7 @@ def collect(
 def groups_of(n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """A number for every row, shared by rows that a chain of must-links joins.
 
-    Must-links that are judged different as well join nothing.
+    Must-links that are labelled different as well join nothing.
     """
     must = pairs[labels == 1]
     doubted = np.isin(pair_keys(must, n_rows), pair_keys(pairs[labels == -1], n_rows))
@@ -315,15 +315,15 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
     """The table, and pairs that follow from it: those within a group, those between groups that differ.
 
     A group are rows that must-links join; two groups differ where any cannot-link says so. Of each
-    kind at most IMPLIED per judged row, all equally likely. Rows judged to differ though must-links
-    join them stay as they were judged, with a warning.
+    kind at most IMPLIED per labelled row, all equally likely. Rows labelled to differ though must-links
+    join them stay as they were labelled, with a warning.
     """
     pairs, labels = table.pairs()
     if len(pairs) == 0:
         return table
-    judged, ends = np.unique(pairs, return_inverse=True)
+    labelled, ends = np.unique(pairs, return_inverse=True)
     ends = ends.reshape(-1, 2)
-    group = groups_of(len(judged), ends, labels)
+    group = groups_of(len(labelled), ends, labels)
     order = np.argsort(group, kind="stable")  # rows group by group
     size = np.bincount(group)
     first = np.cumsum(size) - size
@@ -331,8 +331,8 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
     torn = apart[:, 0] == apart[:, 1]
     if torn.any():
         warn(
-            f"{torn.sum()} pairs are judged cannot-link though other judgements imply that they are the "
-            "same; both stay, and what is implied may be wrong",
+            f"{torn.sum()} pairs are labelled cannot-link though other labelled pairs imply that they "
+            "are the same; both stay, and what is implied may be wrong",
             UserWarning,
         )
     apart = np.unique(apart[~torn], axis=0)
@@ -346,14 +346,14 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
         room = size[blocks[:, 0]] * size[blocks[:, 1]]
         end = np.cumsum(room)
         total = int(room.sum())
-        n = IMPLIED * len(judged)
+        n = IMPLIED * len(labelled)
         n = total if total <= (2 * n if kind == MUST else n) else n
         at = np.sort(rng.choice(total, n, replace=False, shuffle=False)) if n else np.empty(0, int)
         block = np.searchsorted(end, at, side="right")
         a, b = blocks[block].T
         inside = at - (end - room)[block]
         found = np.column_stack([first[a] + inside // size[b], first[b] + inside % size[b]])
-        found = np.sort(judged[order[found]], axis=1).astype(np.int64)
+        found = np.sort(labelled[order[found]], axis=1).astype(np.int64)
         found = np.unique(found[found[:, 0] != found[:, 1]], axis=0)
         found = found[~np.isin(pair_keys(found, n_rows), known)]
         members.append(np.column_stack([found, np.full(len(found), -1)]).astype(np.int32))

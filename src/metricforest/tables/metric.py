@@ -710,7 +710,7 @@ def near_pairs(
 def learn(metric: Any, rows: np.ndarray, codes: np.ndarray | None, told: dict[str, Any]) -> Any:
     """The metric, learned; that judgements contradict each other is said elsewhere."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*judged both must-link and cannot-link")
+        warnings.filterwarnings("ignore", message=".*labelled both must-link and cannot-link")
         return metric.fit(rows, codes, **told)
 
 
