@@ -748,16 +748,13 @@ def embed(forest: Forest, x: np.ndarray) -> dict[int, float]:
 def soft_features(forest: Forest, x: np.ndarray, alpha: float, share: float) -> dict[int, float]:
     """Node -> its feature, for every split on a path of x that holds this share of the points.
 
-    sqrt(h |s - 1/2| / 2T) with the sign of s - 1/2, s the logistic of alpha P, times |2 s' - 1|^(1/8)
-    for every split above, s' the logistic of P.
+    sqrt(h |s - 1/2| / 2T) with the sign of s - 1/2, s the logistic of alpha P.
     """
     out = {}
     for t in range(forest.n_trees):
-        trust = 1.0
         for node in path(forest, t, x)[:-1]:
             if size(forest, node) >= share * forest.n_points:
                 c = logistic(alpha * project(forest, node, x)) - 0.5
                 value = math.sqrt(height(forest, node) * abs(c) / (2 * forest.n_trees))
-                out[node] = math.copysign(value, c) * trust
-                trust *= abs(2 * logistic(project(forest, node, x)) - 1) ** 0.125
+                out[node] = math.copysign(value, c)
     return out

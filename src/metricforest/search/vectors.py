@@ -3,18 +3,18 @@
 The soft distance has no exact vectors, but it has good approximate ones. A row has a coordinate for
 every split l on its path, and 0 for all other splits:
 
-    f_l = +- sqrt(h_l |s_l - 1/2| / 2T) m_l,    h_l = |l| / N, the sign that of s_l - 1/2,
-    m_l = product of |2 sigma(P_k) - 1|^(1/8) over the splits k above l.
+    f_l = +- sqrt(h_l |s_l - 1/2| / 2T),    h_l = |l| / N, the sign that of s_l - 1/2.
 
 Rows a and b that l separates are apart there by h_l (sqrt u + sqrt v)^2 / 2T, squared, u and v their
-|s_l - 1/2|: between a half and all of what l adds to their distance, h_l (u + v) / T. m makes less of what is
-below a split that was unsure of the row: rows close to each other on either side of k must not be far
-apart for all that follows. Splits with few rows hardly matter and are left out.
+|s_l - 1/2|: between a half and all of what l adds to their distance, h_l (u + v) / T. Splits with few rows
+hardly matter and are left out.
 
 What remains is made dense by a matrix that is learned from landmark rows: the directions V of their
-largest features (PCA without a centre), and random signs R for what these leave over. A row's vector is
+largest features (PCA without a centre), and random signs R for what these leave over. Directions of
+little variance count a little more than they have (LEVELLED): they tell near rows from nearest ones. A
+row's vector is
 
-    z = [V'f, R'f - C V'f],    C = R'V:    a product of f with [V, R], mended by a small one.
+    z = [G V'f, R'f - R'V V'f],    G the factors:    a product of f with [V G, R], mended by a small one.
 
 `place` sends rows down the upper levels and sums z on the way, tree by tree, so the features of a row
 are never all there, and its bits do not depend on the rows beside it.
@@ -41,6 +41,7 @@ LANDMARKS = 2_000
 SMALL = 512  # landmarks, or splits, up to which a dense decomposition is quicker
 PASSES = 3  # over the landmarks' features, to find directions
 SPARE = 16  # directions more than wanted, which makes the others sharper
+LEVELLED = 0.15  # a direction with the share q of the first one's variance is given q^(1 - LEVELLED)
 NOISE = 1e-6  # of the largest variance: a direction with less is rounding
 ROWS_PER_TASK = 256  # rows per task
 
@@ -49,8 +50,8 @@ class Projection(NamedTuple):
     """What is learned: S splits that matter, k directions, r numbers for what they leave."""
 
     nodes: np.ndarray  # int32 [S]           ascending
-    directions: np.ndarray  # float16 [S, k] V
-    correction: np.ndarray  # float32 [r, k] C
+    directions: np.ndarray  # float16 [S, k] V G
+    correction: np.ndarray  # float32 [r, k] R'V / G
     alpha: np.ndarray  # float64 [1]         of the features
     seed: np.ndarray  # int64 [1]            of the signs R
     size: np.ndarray  # float64 [2]          landmarks' greatest number, and longest vector
@@ -131,11 +132,14 @@ def learn(
     landmarks = landmarks_of(rows, seed)
     nodes = upper_nodes(forest, n_directions)
     known = features(forest, nodes, landmarks, alpha, n_threads)
-    V = directions(known, len(nodes), n_directions, seed, n_threads).astype(np.float16)
+    V, variance = directions(known, len(nodes), n_directions, seed, n_threads)
+    factor = (variance / variance.max(initial=0.0)) ** (-LEVELLED / 2)
+    V = (V * factor).astype(np.float16)
     signs = np.zeros((len(nodes), n_random), np.float32)
     draw_signs(nodes, np.uint64(seed), signs)
     correction = np.zeros((n_random, V.shape[1]), np.float32)
     multiply(signs, V.astype(np.float32), correction)
+    correction /= factor.astype(np.float32) ** 2
     found = Projection(
         nodes, V, correction, np.array([alpha]), np.array([seed], np.int64), np.zeros(2)
     )
@@ -163,8 +167,8 @@ def landmarks_of(rows: np.ndarray, seed: int) -> np.ndarray:
 
 def directions(
     known: Features, n_columns: int, count: int, seed: int, n_threads: int
-) -> np.ndarray:
-    """The right singular vectors [columns, count] of the features, the largest first.
+) -> tuple[np.ndarray, np.ndarray]:
+    """The right singular vectors [columns, count] of the features, the largest first, and their variance.
 
     A block Krylov space of the features' Gram matrix S S', which is never formed; where it is small,
     all of it. The greatest entry of each vector is positive.
@@ -172,7 +176,7 @@ def directions(
     n = known.first.shape[1] - 1
     block = count + SPARE
     if n_columns == 0:
-        return np.empty((0, 0))
+        return np.empty((0, 0)), np.empty(0)
     with threadpool_limits(1, user_api="blas"):
         if min(n, n_columns) <= max(SMALL, PASSES * block):
             S = dense(known, n_columns)
@@ -192,7 +196,7 @@ def directions(
             V = across(known, (B @ inside) / np.sqrt(variance), n_columns, n_threads)
     V = V / np.linalg.norm(V, axis=0)
     top = np.abs(V).argmax(axis=0) if V.size else np.zeros(0, np.int64)
-    return V * np.where(V[top, np.arange(V.shape[1])] < 0.0, -1.0, 1.0)
+    return V * np.where(V[top, np.arange(V.shape[1])] < 0.0, -1.0, 1.0), variance
 
 
 def orthonormal(Y: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -302,12 +306,6 @@ def root_of_certainty(p, alpha):
     return np.sqrt(c) if c > 0.0 else -np.sqrt(-c)
 
 
-@kernel
-def trust_in(p):
-    """|2 sigma(P) - 1|^(1/8)."""
-    return np.sqrt(np.sqrt(np.sqrt(abs(2.0 * logistic(p) - 1.0))))
-
-
 @inlined
 def ways(forest):
     """What a step needs, each by a name of its own: reading it off the forest at every step takes thrice as long."""
@@ -323,14 +321,12 @@ def walk(forest, above, t, rows, alpha, first, column, value):
     for i in range(len(rows)):
         x = rows[i]
         node = forest.root[t]
-        trust = 1.0
         while number[node] != LEAF:
             at = number[node]
             p = project(x, gaps[split[node]], weights[split[node]])
             column[size] = at
-            value[size] = weight[at] * (trust * root_of_certainty(p, alpha))
+            value[size] = weight[at] * root_of_certainty(p, alpha)
             size += 1
-            trust *= trust_in(p)
             node = right[node] if p > 0.0 else left[node]
         first[i + 1] = size
     return size
@@ -353,13 +349,10 @@ def place_block(forest, above, matrix, correction, rows, alpha, low, high, z):
         for i in range(low, high):
             x, out = rows[i], total[i - low]
             node = forest.root[t]
-            trust = 1.0
             while number[node] != LEAF:
                 at = number[node]
                 p = project(x, gaps[split[node]], weights[split[node]])
-                f = weight[at] * (trust * root_of_certainty(p, alpha))
-                add_row(np.float32(f), matrix[at], out)
-                trust *= trust_in(p)
+                add_row(np.float32(weight[at] * root_of_certainty(p, alpha)), matrix[at], out)
                 node = right[node] if p > 0.0 else left[node]
     mend(total, k, np.float32(1.0), correction, z[low:high])
 
