@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from .estimators.neighbors import MetricKNeighborsClassifier, MetricNeighborsTransformer
     from .hierarchy import HierarchyForest
     from .storage.registry import load
+    from .tables.dedupe import Deduplication
     from .tables.metric import TableMetric
     from .tables.pair_model import PairModel
     from .tables.preparation import TablePreparation
 
 __all__ = [
+    "Deduplication",
     "HierarchyForest",
     "MetricKNeighborsClassifier",
     "MetricNeighborsTransformer",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 HOME = {
+    "Deduplication": "tables.dedupe",
     "HierarchyForest": "hierarchy",
     "MetricKNeighborsClassifier": "estimators.neighbors",
     "MetricNeighborsTransformer": "estimators.neighbors",

@@ -1,0 +1,132 @@
+"""`dedupe`: which rows of a table are the same thing, as groups."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .common import (
+    counted,
+    destination,
+    example,
+    jobs_option,
+    main,
+    naming,
+    result_options,
+    say,
+    sep_option,
+    separator,
+)
+from .fit import check_ids, joined, read_pairs, settle_header
+
+GROUPS = ("id", "group", "confidence", "representative")
+QUESTIONS = ("left", "right", "answer")
+
+
+@main.command(
+    epilog=example(
+        "metricforest dedupe people.csv --id key --pairs labelled.csv -o groups.csv",
+        "metricforest dedupe people.csv --id key --pairs labelled.csv --ask doubtful.csv -o groups.csv",
+    )
+)
+@click.argument("table")
+@click.option(
+    "--pairs",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help="Labelled pairs: two ids and same or different. May be given several times.",
+)
+@click.option(
+    "--id", "id_", metavar="COLUMN", help="Column with the rows' ids. [default: row 0, 1, ...]"
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Mean probability from which on two groups are one. [default: learned from the pairs]",
+)
+@click.option(
+    "--candidates",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Rows that each row is compared with at first.",
+)
+@click.option(
+    "--ask", metavar="FILE", help="Also write the pairs that decide about the most doubtful groups."
+)
+@click.option(
+    "-n", "n", type=click.IntRange(1), default=20, show_default=True, help="So many pairs."
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
+@result_options
+@sep_option
+@jobs_option
+def dedupe(
+    table: str,
+    pairs: tuple[str, ...],
+    id_: str | None,
+    threshold: float | None,
+    candidates: int,
+    ask: str | None,
+    n: int,
+    seed: int,
+    output: str | None,
+    format_: str | None,
+    as_json: bool,
+    force: bool,
+    sep: str | None,
+    jobs: int,
+) -> None:
+    """Groups of rows of TABLE that are the same thing, learned from labelled pairs of its rows.
+
+    Every row with its group, how sure its place is, and whether it represents its group. Labelled pairs
+    are kept. One false match does not join two groups: all pairs between them count.
+    """
+    from ..tables import files
+    from ..tables.dedupe import Deduplication
+    from ..tables.pair_model import PairModel
+
+    if ask is not None and ask == output:
+        raise click.UsageError(f"--ask and --output name the same file: {ask}")
+    to = destination(output, format_, as_json, force, GROUPS, (table, *pairs))
+    to_ask = None
+    if ask is not None:
+        to_ask = destination(ask, None, False, force, QUESTIONS, (table, *pairs))
+    judged = [read_pairs(path) for path in pairs]
+    frame = files.read_table(table, sep=separator(sep))
+    if id_ is not None and id_ not in frame.columns:
+        known = ", ".join(map(str, frame.columns[:20]))
+        raise click.ClickException(f"{table}: no column {id_!r}; it has {known}")
+    for i, path in enumerate(pairs):
+        judged[i] = settle_header(judged[i], frame, id_)
+        check_ids(judged[i], frame, id_, table, path)
+    model = PairModel(id=id_, n_jobs=jobs, random_state=seed)
+    with naming(table):
+        found = Deduplication(model, threshold, candidates).fit(frame, pairs=joined(judged))
+    pd = files.pandas()
+    to.write(counted([pd.DataFrame(found.table())], "rows", output))
+    if to_ask is not None:
+        asked = found.questions(n)
+        columns = {"left": asked["a"], "right": asked["b"], "answer": ""}
+        to_ask.write([pd.DataFrame(columns)])
+    if output is not None or sys.stderr.isatty():
+        say(summary(found))
+
+
+def summary(found: Any) -> str:
+    """How many groups there are, and which labelled pairs they do not keep."""
+    import numpy as np
+
+    size = np.bincount(found.labels_)
+    several = size > 1
+    text = (
+        f"{len(found.labels_):,} rows are {len(size):,} things: {int(several.sum()):,} groups of 2 to "
+        f"{int(size.max())} rows hold {int(size[several].sum()):,} of them"
+        if several.any()
+        else f"no two of {len(found.labels_):,} rows are called the same"
+    )
+    broken = len(found.broken_pairs_)
+    return text + (f"; {broken} labelled pairs contradict likelier ones" if broken else "")
