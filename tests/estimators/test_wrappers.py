@@ -109,8 +109,12 @@ def test_a_frozen_metric_stays_and_searches_the_rows_of_fit(small, User, kind):
     if kind is forest:
         np.testing.assert_array_equal(index, order)
     assert len(metric.kneighbors(X, 60)[1]) == 60
-    with pytest.raises(ValueError, match="pairs and pair_labels were given, but a frozen metric"):
+    if User is MetricSpectralClustering:  # keeps them without learning from them
         fit_user(user, X, y, pairs=pairs, pair_labels=labels)
+        assert user.metric_.kneighbors(X, 60)[1].shape == (60, 60)
+    else:
+        with pytest.raises(ValueError, match="pairs and pair_labels were given, but a frozen"):
+            fit_user(user, X, y, pairs=pairs, pair_labels=labels)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         fit_user(User(metric=FrozenEstimator(kind()), n_neighbors=3), X, y)
     with pytest.raises(ValueError, match="4 features"):

@@ -31,7 +31,7 @@ def test_every_metric_and_experiment_has_a_name_of_its_own():
 
 def test_results_depend_on_their_metric_and_experiment_only():
     forest = modules("HFD", "clustering")
-    assert {"hierarchy", "estimators.cluster", "experiments.clustering"} <= forest
+    assert {"hierarchy", "estimators.graph_cut", "experiments.clustering"} <= forest
     assert any(name.startswith("core.") for name in forest)
     assert not any(
         name.startswith(("rivals", "plots", "cli", "tables", "experiments.report"))
