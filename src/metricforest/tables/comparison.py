@@ -234,21 +234,37 @@ class PairComparison:
         """The table where partners of rows are: the other one of two, the only one of one."""
         return len(self.tables) - 1 - rows.side if len(self.tables) == 2 else 0
 
-    def candidates(self, side: int, most: int) -> np.ndarray:
-        """Pairs [m, 2] of each known row of a table and the nearest known rows of the opposite one.
+    def candidates(self, side: int, most: int, at: np.ndarray) -> np.ndarray:
+        """Pairs [m, 2] of known rows `at` of a table and the nearest known rows of the opposite one.
 
         At most `most` for each row and each of `PARTNER_UNITS`, every pair once, rising.
         """
-        rows, pairs = self.tables[side], []
+        rows = self.tables[side]
         n = self.tables[self.opposite(rows)].n
-        for low in range(0, rows.n, BLOCK):
-            part = taken(rows, np.arange(low, min(low + BLOCK, rows.n)))
+        pairs = [np.empty(0, np.int64)]
+        for low in range(0, len(at), BLOCK):
+            block = at[low : low + BLOCK]
+            part = taken(rows, block)
             texts = self._plain(part.columns)[-1]
             for k in range(len(PARTNER_UNITS)):
                 found, _ = self._nearest(k, part, texts, most)
                 row, place = np.nonzero(found >= 0)
-                pairs.append((low + row) * n + found[row, place])
+                pairs.append(block[row] * n + found[row, place])
         return np.column_stack(np.divmod(np.unique(np.concatenate(pairs)), n))
+
+    def likeness(self, pairs: np.ndarray) -> np.ndarray:
+        """How alike the whole rows of pairs of known rows are: the sum of cosines, one of each unit."""
+        A, B = self.tables[0], self.tables[-1]
+        answer = np.zeros(len(pairs))
+        for low in range(0, len(pairs), BLOCK):
+            cut = slice(low, low + BLOCK)
+            row_a, a = np.unique(pairs[cut, 0], return_inverse=True)
+            row_b, b = np.unique(pairs[cut, 1], return_inverse=True)
+            texts_a = self._plain(taken(A, row_a).columns)[-1]
+            texts_b = self._plain(taken(B, row_b).columns)[-1]
+            for unit, rare in zip(PARTNER_UNITS, self.rare[-1], strict=False):
+                answer[cut] += np.nan_to_num(in_common(unit, rare, texts_a, a, texts_b, b)[:, 0])
+        return answer
 
     def _postings(self, side: int, k: int) -> bags.Postings:
         """Where each token of a known table stands; made when first asked for."""

@@ -12,10 +12,15 @@ KEEPS = (EVERY, BEST, ONE_TO_ONE)
 
 def candidate_pairs(comparison: PairComparison, most: int) -> np.ndarray:
     """Pairs [m, 2] of known rows worth comparing: nearest seen from either of them, every pair once."""
-    found = comparison.candidates(0, most)
+    return near_pairs(comparison, most, [np.arange(rows.n) for rows in comparison.tables])
+
+
+def near_pairs(comparison: PairComparison, most: int, at: list[np.ndarray]) -> np.ndarray:
+    """The same, seen from some rows of each table."""
+    found = comparison.candidates(0, most, at[0])
     if len(comparison.tables) == 1:
         return np.unique(np.sort(found, axis=1), axis=0)
-    back = comparison.candidates(1, most)[:, ::-1]
+    back = comparison.candidates(1, most, at[1])[:, ::-1]
     return np.unique(np.concatenate([found, back]), axis=0)
 
 
