@@ -67,7 +67,7 @@ def main() -> None:
             linker.training.estimate_parameters_using_expectation_maximisation(rule)
         except Exception as error:  # a rule without pairs to learn from
             print(f"no learning from {rule}: {str(error).splitlines()[0]}", file=sys.stderr)
-    found = linker.inference.predict(threshold_match_probability=0.5).as_record_dict()
+    found = linker.inference.predict(threshold_match_probability=0.5).as_record_list()
     with (folder / "matches.csv").open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["a", "b"])
