@@ -11,8 +11,8 @@ pairs of one draw hold the fewer. Four scores:
     knn        accuracy of its five nearest rows among those learned from
 
 A set has as many pairs as its rows allow. One JSON line per (set, pairs, draw, method) is appended as it
-comes to results/labelled_pairs.jsonl; what is there is not run again. A unit that takes longer than
---most seconds is given up, and its line says so.
+comes to results/labelled_pairs.jsonl; what is there is not run again. A unit that takes more than
+--most seconds of its processor is given up, and its line says so.
 
     python benchmarks/labelled_pairs.py fetch
     python benchmarks/labelled_pairs.py run [--workers K] [--draws 5] [--methods ...] [--sets ...]
@@ -173,8 +173,8 @@ def measure(unit: Unit, trees: int, most: float) -> dict[str, Any]:
     pairs, labels = chosen(half, unit.pairs)
     task = Task(half.X, pairs, labels, unit.draw, trees)
     line: dict[str, Any] = {**unit._asdict(), "trees": trees}
-    signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, most)
+    signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, most)
     start = time.process_time()
     try:
         with warnings.catch_warnings():
@@ -187,7 +187,7 @@ def measure(unit: Unit, trees: int, most: float) -> dict[str, Any]:
     except ValueError as error:  # a rival that cannot learn from so few pairs
         line["failed"] = str(error)[:200]
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     line["seconds"] = round(time.process_time() - start, 2)
     return line
 
@@ -264,7 +264,7 @@ def main() -> None:
     everything = [name for name in METHODS if name not in OURS and available(name)]
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=everything)
     parser.add_argument("--trees", type=int, default=TREES)
-    parser.add_argument("--most", type=float, default=60.0, help="seconds of a unit")
+    parser.add_argument("--most", type=float, default=60.0, help="processor seconds of a unit")
     parser.add_argument("--minutes", type=float, default=600.0, help="after which no unit starts")
     parser.add_argument("--again", action="store_true", help="also what is there")
     parser.add_argument("--docs", type=Path, help="page whose tables are written anew")

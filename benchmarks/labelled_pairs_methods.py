@@ -13,24 +13,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from metricforest import HierarchyForest, rivals
+from metricforest import Blend, HierarchyForest, rivals
 from metricforest.rivals.itml import GAMMAS
+from metricforest.rivals.nca import implied_classes
+from metricforest.supervision.constraints import UNLABELLED
 
 BLOCK_NUMBERS = 4_000_000  # numbers in the features of pairs measured at once
 FOLDS = 3
-NCA_STEPS = 50
 NCA_DIRECTIONS = 32
-UNLABELLED = -1
 
 
 class Task(NamedTuple):
@@ -73,37 +69,12 @@ class PairFeatures:
         return self.pair_distance(A[i], B[j]).reshape(len(A), len(B))
 
 
-class Mapped:
-    """The Euclidean distance of rows that a scikit-learn pipeline has mapped."""
-
-    def __init__(self, pipeline: Any):
-        self.pipeline = pipeline
-        self.euclidean = rivals.Euclidean(standardize=False)
-
-    def pair_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(self.pipeline.transform(A) - self.pipeline.transform(B), axis=1)
-
-    def pairwise_distances(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        a, b = self.pipeline.transform(A), self.pipeline.transform(B)
-        return self.euclidean.fit(b).pairwise_distances(a, b)
-
-
 def from_pairs(metric: Any, task: Task) -> Any:
     return metric.fit(task.X, pairs=task.pairs, pair_labels=task.labels)
 
 
-def implied_classes(task: Task) -> np.ndarray:
-    """Numbers of the groups that "same" pairs join; rows in none are UNLABELLED."""
-    n = len(task.X)
-    i, j = task.pairs[task.labels == 1].T
-    joined = sp.csr_matrix((np.ones(len(i)), (i, j)), shape=(n, n))
-    group = connected_components(joined, directed=False)[1]
-    sizes = np.bincount(group)
-    return np.where(sizes[group] > 1, group, UNLABELLED)
-
-
 def from_classes(metric: Any, task: Task) -> Any:
-    return metric.fit(task.X, implied_classes(task))
+    return metric.fit(task.X, implied_classes(len(task.X), task.pairs, task.labels))
 
 
 def itml(task: Task) -> Any:
@@ -137,15 +108,8 @@ def logistic(task: Task) -> Any:
 
 
 def leaf_size(task: Task) -> int:
-    """20 as both libraries have it; with fewer than 1,000 pairs that would be too many."""
+    """20 as the library has it; with fewer than 1,000 pairs that would be too many."""
     return 20 if len(task.pairs) >= 1_000 else 5
-
-
-def boosted(task: Task) -> Any:
-    model = HistGradientBoostingClassifier(
-        max_iter=200, min_samples_leaf=leaf_size(task), early_stopping=False, random_state=task.seed
-    )
-    return PairFeatures(model).fit(task)
 
 
 def lightgbm(task: Task) -> Any:
@@ -162,23 +126,24 @@ def lightgbm(task: Task) -> Any:
 
 
 def nca(task: Task) -> Any:
-    """scikit-learn's NCA on the rows of implied classes, mapped as it starts best: by their scatter."""
-    y = implied_classes(task)
-    known = y != UNLABELLED
-    d = task.X.shape[1]
-    scaler = StandardScaler().fit(task.X)
-    model = NeighborhoodComponentsAnalysis(
-        n_components=min(d, NCA_DIRECTIONS), max_iter=NCA_STEPS, random_state=task.seed, init="pca"
-    )
-    if min(known.sum(), d) < min(d, NCA_DIRECTIONS):
-        model.set_params(n_components=int(min(known.sum(), d)))
-    model.fit(scaler.transform(task.X[known]), y[known])
-    return Mapped(make_pipeline(scaler, model))
+    """At most 32 directions, from the principal components: more take long and help little."""
+    known = implied_classes(len(task.X), task.pairs, task.labels) != UNLABELLED
+    n_components = min(task.X.shape[1], NCA_DIRECTIONS, int(known.sum()))
+    return from_pairs(rivals.NCA(n_components, init="pca", random_state=task.seed), task)
 
 
 def paper_forest(task: Task) -> Any:
     make: Any = getattr(HierarchyForest, "paper", HierarchyForest)
     return from_pairs(make(n_estimators=task.trees, random_state=task.seed), task)
+
+
+def blend(task: Task) -> Any:
+    """The default members, with the trees that all forests here have."""
+    members = [
+        copy.set_params(n_estimators=task.trees) if "n_estimators" in copy.get_params() else copy
+        for copy in Blend()._fresh(task.seed)
+    ]
+    return from_pairs(Blend(members, random_state=task.seed), task)
 
 
 METHODS: dict[str, Callable[[Task], Any]] = {
@@ -187,10 +152,13 @@ METHODS: dict[str, Callable[[Task], Any]] = {
     "HierarchyForest()": lambda task: from_pairs(
         HierarchyForest(n_estimators=task.trees, random_state=task.seed), task
     ),
+    "Blend()": blend,
     "RandomForestDistance": lambda task: from_pairs(
         rivals.RandomForestDistance(task.trees, random_state=task.seed), task
     ),
-    "boosted trees": boosted,
+    "boosted trees": lambda task: from_pairs(
+        rivals.BoostedTreesDistance(random_state=task.seed), task
+    ),
     "LightGBM": lightgbm,
     "logistic regression": logistic,
     "ITML": itml,
@@ -200,7 +168,7 @@ METHODS: dict[str, Callable[[Task], Any]] = {
     "BoostMetric": lambda task: from_classes(rivals.BoostMetric(n_neighbors=1), task),
     "GBLMNN": lambda task: from_classes(rivals.GBLMNN(n_neighbors=1, random_state=task.seed), task),
 }
-OURS = ("HierarchyForest()",)
+OURS = ("HierarchyForest()", "Blend()")
 SLOW = ("NCA", "LMNN", "BoostMetric", "GBLMNN")  # first draw only
 AS_PAPER = "HierarchyForest.paper()"
 RIVALS = tuple(name for name in METHODS if name not in (*OURS, AS_PAPER))

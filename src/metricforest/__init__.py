@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from .blend import Blend
     from .estimators.cluster import MetricSpectralClustering
     from .estimators.model_selection import PairKFold, cross_val_pair_score, pair_auc
     from .estimators.neighbors import MetricKNeighborsClassifier, MetricNeighborsTransformer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .tables.preparation import TablePreparation
 
 __all__ = [
+    "Blend",
     "Deduplication",
     "HierarchyForest",
     "MetricKNeighborsClassifier",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 HOME = {
+    "Blend": "blend",
     "Deduplication": "tables.dedupe",
     "HierarchyForest": "hierarchy",
     "MetricKNeighborsClassifier": "estimators.neighbors",

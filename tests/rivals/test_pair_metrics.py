@@ -1,4 +1,4 @@
-"""What Euclidean, DCA, ITML and RandomForestDistance share: scikit-learn's rules and bad input."""
+"""What the metrics that learn from pairs share: scikit-learn's rules and bad input."""
 
 import warnings
 
@@ -8,12 +8,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import three_clusters
 from metricforest import cross_val_pair_score, pair_auc
-from metricforest.rivals import DCA, ITML, Euclidean, RandomForestDistance
+from metricforest.rivals import (
+    DCA,
+    ITML,
+    BoostedTreesDistance,
+    Euclidean,
+    RandomForestDistance,
+)
 
 LEARNERS = [
     DCA(random_state=0),
     ITML(random_state=0),
     RandomForestDistance(10, n_constraints=200, random_state=0),
+    BoostedTreesDistance(10, n_constraints=200, random_state=0),
 ]
 by_name = pytest.mark.parametrize("metric", LEARNERS, ids=lambda m: type(m).__name__)
 

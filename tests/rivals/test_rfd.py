@@ -8,7 +8,7 @@ import pytest
 import naive_pairs as naive
 from conftest import three_clusters
 from metricforest.rivals import RandomForestDistance
-from metricforest.rivals.rfd import pair_features, votes_of
+from metricforest.rivals.pair_trees import pair_features
 
 
 @pytest.fixture(scope="module", params=["random-forest", "extra-trees"])
@@ -21,7 +21,7 @@ def fitted(request):
 @pytest.mark.parametrize("block", [1, 10, 4096])
 def test_distances_are_those_of_walking_every_tree(fitted, monkeypatch, block):
     X, metric = fitted
-    monkeypatch.setattr("metricforest.rivals.rfd.BLOCK", block)
+    monkeypatch.setattr("metricforest.rivals.pair_trees.BLOCK", block)
     Q = np.random.default_rng(1).normal(size=(7, 5))
     rows, queries = metric._prepare(X), metric._prepare(Q)
     trees = [tree.tree_ for tree in metric.forest_.estimators_]
@@ -61,7 +61,7 @@ def test_pairs_on_a_threshold_go_where_scikit_learn_sends_them():
 
 def test_a_threshold_in_single_precision_cuts_as_it_does(fitted):
     _, metric = fitted
-    votes = votes_of(metric.forest_)
+    votes = metric._flat()
     threshold = np.concatenate([tree.tree_.threshold for tree in metric.forest_.estimators_])
     assert (votes.cut <= threshold).all()
     assert (np.nextafter(votes.cut, np.float32(np.inf)) > threshold).all()
@@ -71,7 +71,7 @@ def test_a_threshold_in_single_precision_cuts_as_it_does(fitted):
 def test_wide_rows_go_in_blocks_of_few(fitted, monkeypatch):
     X, metric = fitted
     whole, pairs = metric.pairwise_distances(X), metric.pair_distance(X[:-1], X[1:])
-    monkeypatch.setattr("metricforest.rivals.rfd.BLOCK_NUMBERS", 3 * X.shape[1])
+    monkeypatch.setattr("metricforest.rivals.pair_trees.BLOCK_NUMBERS", 3 * X.shape[1])
     np.testing.assert_array_equal(metric.pairwise_distances(X), whole)
     np.testing.assert_array_equal(metric.pair_distance(X[:-1], X[1:]), pairs)
 
@@ -95,7 +95,7 @@ def test_symmetric_and_between_0_and_1(fitted):
 
 def test_number_of_threads_does_not_matter(fitted, monkeypatch):
     X, metric = fitted
-    monkeypatch.setattr("metricforest.rivals.rfd.BLOCK", 50)
+    monkeypatch.setattr("metricforest.rivals.pair_trees.BLOCK", 50)
     D = metric.pairwise_distances(X)
     y = np.arange(60) % 3
     one, two = (

@@ -8,6 +8,7 @@ import metricforest
 from metricforest import rivals
 
 SMALL = {
+    "BoostedTreesDistance": {"n_estimators": 9, "n_constraints": 300},
     "GBLMNN": {"n_estimators": 20},
     "RandomForestDistance": {"n_estimators": 9, "n_constraints": 300},
 }

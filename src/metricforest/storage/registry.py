@@ -20,13 +20,16 @@ from .format import Content, read, write
 from .outputs import PathLike
 
 METRICS = {  # class: the module of this package that has it
+    "Blend": "blend",
     "BoostMetric": "rivals.boostmetric",
+    "BoostedTreesDistance": "rivals.boosted",
     "DCA": "rivals.dca",
     "Euclidean": "rivals.euclidean",
     "GBLMNN": "rivals.gblmnn",
     "HierarchyForest": "hierarchy",
     "ITML": "rivals.itml",
     "LMNN": "rivals.lmnn",
+    "NCA": "rivals.nca",
     "PairModel": "tables.pair_model",
     "RandomForestDistance": "rivals.rfd",
     "TableMetric": "tables.metric",

@@ -1,0 +1,562 @@
+"""`Blend`: one distance made of several, with weights that labelled pairs choose.
+
+Every member is fitted without a third of the labelled pairs, three times, and measures the pairs that
+it has not seen. On these distances a logistic regression with weights of at least 0 learns what each
+member is worth; then the members are fitted again on all pairs. Rows of left-out pairs stay in: what is
+left out is what was said about them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .base import Metric, check_n_neighbors, graph, unchanged_on_failure
+from .checks import check_choice, check_mode, check_whole
+from .hierarchy import HierarchyForest
+from .rivals import RandomForestDistance
+from .search import check_ids
+from .storage.format import Content
+from .storage.registry import content_of, from_content, params_of, unfitted
+from .storage.values import check_array
+from .supervision import constraints as cn
+from .version import __version__
+from .warn import warn
+
+LEAST_PAIRS = 30  # to learn weights from
+EVEN = 1.0  # how strongly weights are drawn to their mean, in units of one pair's logarithmic loss
+SMALL = 0.01  # how strongly they are drawn to 0, so that they stay finite
+EXACT = 2_000  # rows up to which every row is measured
+BLOCK = 1 << 16  # pairs measured at once by a search
+
+
+class Weights(NamedTuple):
+    """Log-odds that two rows differ: distances of the members @ each + intercept."""
+
+    each: np.ndarray  # float64 [k], none negative
+    intercept: float
+
+
+class Blend(Metric):
+    """A distance made of other distances, weighted by labelled pairs that their members did not see.
+
+    The distance is the probability, among pairs like the labelled ones, that two rows differ: a number
+    from 0 to 1. A row need not be at distance 0 from itself, and the triangle inequality does not hold.
+    Fitting takes `n_folds` + 1 fits of every member.
+
+    Parameters
+    ----------
+    members : list of metrics, default=None
+        Unfitted metrics that learn from labelled pairs. None: a forest that splits by a third of the
+        features, one that splits by all of them, and a `RandomForestDistance`.
+    n_folds : int, default=3
+        Parts of the labelled pairs, each of which is left out once.
+    n_candidates : int or None, default=100
+        Rows that each member that can search proposes to `kneighbors`; the blend measures them and all
+        other members' proposals. None measures every row, as it does in any case up to 2,000 rows or
+        where no member searches faster than by measuring everything.
+    n_constraints : "auto" or int, default="auto"
+        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on at
+        least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
+    n_jobs : int, default=None
+        Given to the members that have none of their own.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the drawing of pairs, the folds, and the members that have no seed of their own.
+
+    Attributes
+    ----------
+    members_ : list of metrics
+        Fitted on all labelled pairs. A member that cannot learn from only one kind of pair is left out.
+    weights_ : ndarray of shape (n_members,)
+        Weight of each member's distance, at least 0, per standard deviation of its distances.
+    held_out_auc_ : ndarray of shape (n_members,)
+        Pair AUC of each member on the pairs that it had not seen; nan where there were too few pairs to
+        leave some out.
+    ids_ : ndarray of int64
+        Ids of the rows that are searched, ascending: row numbers of `fit`, and what `add` returned.
+    n_features_in_ : int
+        Number of features seen by `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricforest import Blend, HierarchyForest
+    >>> from metricforest.demo import labelled_pairs
+    >>> from metricforest.rivals import ITML
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pairs, same = labelled_pairs(y, 200, seed=0)
+    >>> blend = Blend([HierarchyForest(20), ITML()], random_state=0)
+    >>> blend = blend.fit(X, pairs=pairs, pair_labels=same)
+    >>> near, far = blend.pair_distance(X[[0, 0]], X[[1, 100]])
+    >>> bool(0 <= near < far <= 1)
+    True
+    """
+
+    bounded = True
+    _private_state = ("_rows", "_ids", "_next_id")
+    members_: list[Metric]
+    weights_: np.ndarray
+    _weights: Weights
+
+    def __init__(
+        self,
+        members: Sequence[Metric] | None = None,
+        n_folds: int = 3,
+        n_candidates: int | None = 100,
+        n_constraints: int | str = "auto",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ):
+        self.members = members
+        self.n_folds = n_folds
+        self.n_candidates = n_candidates
+        self.n_constraints = n_constraints
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags: Any = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    # ------------------------------------------------------------------------------------ learning
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_labels: ArrayLike | None = None,
+        triplets: ArrayLike | None = None,
+    ) -> Blend:
+        """Learn the members and their weights from pairs, from labels, or from both.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            All rows, labelled or not.
+        y : array-like of shape (n_samples,), default=None
+            Class labels, -1 for unlabelled rows. `n_constraints` pairs are drawn from it and added
+            to `pairs`.
+        pairs : array-like of shape (n_pairs, 2), default=None
+            Labelled pairs as row numbers of `X`.
+        pair_labels : array-like of shape (n_pairs,), default=None
+            +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
+        triplets : None
+            Refused: weights are learned from pairs.
+
+        Returns
+        -------
+        self : Blend
+            A failed or interrupted fit leaves it as it was.
+        """
+        if triplets is not None:
+            raise TypeError(
+                "Blend cannot learn from triplets: it learns from pairs with pair_labels, or y to "
+                "draw them from"
+            )
+        if y is None and pairs is None and pair_labels is None:
+            raise ValueError(
+                "Blend requires y to be passed, but the target y is None. It learns from pairs: give "
+                "pairs with pair_labels, or y to draw them from"
+            )
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            checked: Any = X
+            data: Any = validate_data(self, checked, dtype=np.float64)
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            table = cn.collect(
+                len(data), y, pairs, pair_labels, n_constraints=self.n_constraints, seed=seed
+            )
+            chosen, labels = table.pairs()
+            if len(chosen) == 0:
+                raise ValueError(
+                    "Blend learns from pairs, but there are none: pairs is empty, or y has fewer than "
+                    f"two labelled rows (n_samples={len(data)})"
+                )
+            fresh = self._fresh(seed)
+            self.members_, kept = self._fitted(fresh, data, chosen, labels)
+            fresh = [fresh[j] for j in kept]
+            self._weigh(fresh, data, chosen, labels, seed)
+            self._keep(data)
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole(self, "n_folds", 2)
+        if self.n_candidates is not None:
+            check_whole(self, "n_candidates", 1)
+        if isinstance(self.n_constraints, str):
+            check_choice(self, "n_constraints", ("auto",))
+        else:
+            check_whole(self, "n_constraints", 1)
+        members = self.members
+        if members is None:
+            return
+        if not isinstance(members, list | tuple) or not members:
+            raise ValueError(f"members must be a list of metrics, got {members!r}")
+        for member in members:
+            if not isinstance(member, Metric):
+                raise TypeError(
+                    "members must be metrics of this library, such as HierarchyForest(): got "
+                    f"{member!r}"
+                )
+            member._check_parameters()
+
+    def _fresh(self, seed: int) -> list[Metric]:
+        """Unfitted members; those without a seed or threads of their own are given some."""
+        members: Any = self.members
+        if members is None:
+            forest = HierarchyForest()
+            members = [forest, clone(forest).set_params(max_features=None), RandomForestDistance()]
+        fresh = []
+        for j, member in enumerate(members):
+            copy: Any = clone(member)
+            params = copy.get_params(deep=False)
+            if params.get("random_state", 0) is None:
+                own = np.random.SeedSequence((seed, j)).generate_state(1)[0]
+                copy.set_params(random_state=int(own) & np.iinfo(np.int32).max)
+            if params.get("n_jobs", 0) is None:
+                copy.set_params(n_jobs=self.n_jobs)
+            fresh.append(copy)
+        return fresh
+
+    def _fitted(
+        self, fresh: list[Metric], data: np.ndarray, pairs: np.ndarray, labels: np.ndarray
+    ) -> tuple[list[Metric], list[int]]:
+        """Members fitted on all pairs, and which they are: some cannot learn from one kind alone."""
+        one_kind = len(np.unique(labels)) == 1
+        fitted, kept, said = [], [], ""
+        for j, member in enumerate(fresh):
+            try:
+                fitted.append(_fit(member, data, pairs, labels))
+                kept.append(j)
+            except ValueError as error:
+                said = str(error)
+                if not one_kind:
+                    raise
+                warn(f"{type(member).__name__} is left out of the blend: {said}", UserWarning)
+        if not fitted:
+            raise ValueError(f"no member of the blend can learn from these pairs: {said}")
+        return fitted, kept
+
+    def _weigh(
+        self,
+        fresh: list[Metric],
+        data: np.ndarray,
+        pairs: np.ndarray,
+        labels: np.ndarray,
+        seed: int,
+    ) -> None:
+        """Set `_weights`, `weights_` and `held_out_auc_`."""
+        fewest = min((labels == 1).sum(), (labels == -1).sum())
+        differ = labels == -1
+        enough = len(pairs) >= LEAST_PAIRS and fewest >= self.n_folds
+        if enough:
+            distance = self._held_out(fresh, data, pairs, labels, seed)
+            self.held_out_auc_ = np.array([roc_auc_score(differ, one) for one in distance.T])
+            self._weights = learned_weights(distance, differ)
+        else:
+            warn(
+                f"{len(pairs)} labelled pairs, {fewest} of the rarer kind, are too few to weigh the "
+                f"members by ({LEAST_PAIRS} and {self.n_folds} are needed): all count the same",
+                UserWarning,
+            )
+            i, j = pairs.T
+            distance = np.stack([m.pair_distance(data[i], data[j]) for m in self.members_], axis=1)
+            self.held_out_auc_ = np.full(len(fresh), np.nan)
+            self._weights = equal_weights(distance)
+        if enough and not self._weights.each.any():
+            warn(
+                "no member distinguishes labelled pairs that it has not seen: all count the same",
+                UserWarning,
+            )
+            self._weights = equal_weights(distance)
+        self.weights_ = self._weights.each * distance.std(axis=0)
+
+    def _held_out(
+        self,
+        fresh: list[Metric],
+        data: np.ndarray,
+        pairs: np.ndarray,
+        labels: np.ndarray,
+        seed: int,
+    ) -> np.ndarray:
+        """float64 [m, k]: every pair as each member measures it that has not seen it."""
+        distance = np.empty((len(pairs), len(fresh)))
+        folds = StratifiedKFold(int(self.n_folds), shuffle=True, random_state=seed)
+        for train, test in folds.split(pairs, labels):
+            i, j = pairs[test].T
+            for k, member in enumerate(fresh):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # said when all pairs are there
+                    fitted = _fit(clone(member), data, pairs[train], labels[train])
+                distance[test, k] = fitted.pair_distance(data[i], data[j])
+        return distance
+
+    # ----------------------------------------------------------------------------------- measuring
+
+    def _used(self) -> list[tuple[float, Metric]]:
+        """Members that count, and how much."""
+        each = zip(self._weights.each.tolist(), self.members_, strict=True)
+        return [(weight, member) for weight, member in each if weight > 0.0]
+
+    def _prepare(self, X: np.ndarray) -> np.ndarray:
+        return X  # every member prepares rows in its own way
+
+    def _pair_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        odds = np.full(len(A), self._weights.intercept)
+        for weight, member in self._used():
+            odds += weight * member._pair_distance(member._prepare(A), member._prepare(B))
+        return expit(odds)
+
+    def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        odds = np.full((len(A), len(B)), self._weights.intercept)
+        for weight, member in self._used():
+            odds += weight * member._pairwise_distance(member._prepare(A), member._prepare(B))
+        return expit(odds)
+
+    # ----------------------------------------------------------------------------------- searching
+
+    def _keep(self, rows: np.ndarray) -> None:
+        super()._keep(rows)
+        self._ids = np.arange(len(rows))
+        self._next_id = len(rows)
+
+    def _over(self, rows: np.ndarray) -> Any:
+        other = super()._over(rows)
+        other.members_ = [member._over(member._prepare(rows)) for member in self.members_]
+        return other
+
+    @property
+    def ids_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self._ids.copy()
+
+    def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
+        k = check_n_neighbors(k, len(self._rows), queries is None)
+        searching = [member for _, member in self._used() if searches(member)]
+        most = None if self.n_candidates is None else max(k, int(self.n_candidates))
+        n = len(self._rows) - (queries is None)
+        if most is None or not searching or len(self._rows) <= max(EXACT, most):
+            distance, place = super()._nearest(queries, k)
+            return distance, self._ids[place]
+        found = []
+        for member in searching:
+            asked = None if queries is None else member._prepare(queries)
+            found.append(member._nearest(asked, min(most, n))[1])
+        rows = self._rows if queries is None else queries
+        place = np.searchsorted(self._ids, np.concatenate(found, axis=1))
+        distance, place = self._measured(rows, place, k)
+        return distance, self._ids[place]
+
+    def _measured(
+        self, rows: np.ndarray, place: np.ndarray, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k nearest of the rows proposed for each query, some of them more than once."""
+        place = np.sort(place, axis=1)
+        again = np.zeros(place.shape, bool)
+        again[:, 1:] = place[:, 1:] == place[:, :-1]
+        distance = np.full(place.shape, np.inf)
+        query, column = np.nonzero(~again)
+        for low in range(0, len(query), BLOCK):
+            q, c = query[low : low + BLOCK], column[low : low + BLOCK]
+            distance[q, c] = self._pair_distance(rows[q], self._rows[place[q, c]])
+        order = np.argsort(distance, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(distance, order, axis=1), np.take_along_axis(place, order, axis=1)
+
+    def _within(self, queries: np.ndarray | None, radius: float) -> tuple[np.ndarray, np.ndarray]:
+        distance, place = super()._within(queries, radius)
+        for i, own in enumerate(place):
+            place[i] = self._ids[own]
+        return distance, place
+
+    def kneighbors_graph(
+        self, X: ArrayLike | None = None, n_neighbors: int = 5, *, mode: str = "connectivity"
+    ) -> sp.csr_matrix:
+        """The nearest rows as a sparse matrix, one row per query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), default=None
+        n_neighbors : int, default=5
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Ones, or the distances.
+
+        Returns
+        -------
+        graph : csr_matrix of shape (n, `len(ids_)`)
+            Column j is the row with id ``ids_[j]``. Entries of a row come nearest first.
+        """
+        check_mode(mode)
+        distance, ids = self.kneighbors(X, n_neighbors)
+        return graph(distance, np.searchsorted(self._ids, ids), len(self._ids), mode)
+
+    def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> np.ndarray:
+        """Have more rows searched, without learning from them, where every member can.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        ids : array-like of shape (n,) of int, default=None
+            Ids of your own, none of them in use. Without, ids continue upward and are never given
+            twice.
+
+        Returns
+        -------
+        ids : ndarray of shape (n,)
+        """
+        members = self._changing("add")
+        rows = self._check_rows(X)
+        first = self._next_id
+        chosen = np.arange(first, first + len(rows)) if ids is None else check_ids(ids)
+        if len(chosen) != len(rows):
+            raise ValueError(f"ids must be one per row: {len(chosen)} ids, {len(rows)} rows")
+        used = np.intersect1d(chosen, self._ids)
+        if len(used):
+            raise ValueError(f"id {used[0]} is in use already")
+        for member in members:
+            member.add(rows, chosen)
+        order = np.argsort(np.concatenate([self._ids, chosen]), kind="stable")
+        self._ids = np.concatenate([self._ids, chosen])[order]
+        self._rows = np.concatenate([self._rows, rows])[order]
+        self._next_id = max(self._next_id, int(chosen.max(initial=-1)) + 1)
+        return chosen
+
+    def remove(self, ids: ArrayLike) -> None:
+        """Have rows searched no more, where every member can.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,) of int
+            All of them searched, each once; otherwise nothing is removed.
+        """
+        members = self._changing("remove")
+        chosen = check_ids(ids)
+        unknown = np.setdiff1d(chosen, self._ids)
+        if len(unknown):
+            raise ValueError(f"there is no row with id {unknown[0]}")
+        for member in members:
+            member.remove(chosen)
+        left = ~np.isin(self._ids, chosen)
+        self._ids, self._rows = self._ids[left], self._rows[left]
+
+    def _changing(self, what: str) -> list[Any]:
+        """The members, if all of them can take rows in and out."""
+        self._check_ready()
+        cannot = [type(m).__name__ for m in self.members_ if not hasattr(m, what)]
+        if cannot:
+            raise TypeError(
+                f"this Blend cannot {what} rows: its member {cannot[0]} cannot. A Blend of "
+                "HierarchyForest alone can"
+            )
+        return list(self.members_)
+
+    # --------------------------------------------------------------------------------------- files
+
+    def _params(self) -> dict[str, Any]:
+        """As they are, but each member by its class and its own parameters."""
+        params = super()._params()
+        if self.members is not None:
+            params["members"] = [
+                Content(type(member).__name__, __version__, params_of(member), {})._asdict()
+                for member in self.members
+            ]
+        return params
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **super()._state(),
+            "members_": [content_of(member)._asdict() for member in self.members_],
+            "_weights": list(self._weights),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        described: Any = self.members
+        if described is not None:
+            self.members = [unfitted(Content(**one)) for one in described]
+        packed, weights = state.pop("members_"), state.pop("_weights")
+        if not isinstance(packed, list) or not packed:
+            raise ValueError(f"members_ is {str(packed)[:80]}")
+        self.members_ = [from_content(Content(**one)) for one in packed]
+        super()._restore(state)
+        k, d, n = len(self.members_), self.n_features_in_, len(self._rows)
+        each, intercept = weights
+        check_array(each, "_weights", np.float64, (k,))
+        check_array(self.weights_, "weights_", np.float64, (k,))
+        check_array(self.held_out_auc_, "held_out_auc_", np.float64, (k,), False)
+        check_array(self._rows, "_rows", np.float64, (None, d))
+        check_array(self._ids, "_ids", np.int64, (n,))
+        if (each < 0.0).any() or type(intercept) is not float or not np.isfinite(intercept):
+            raise ValueError("the weights are not numbers of at least 0 and an intercept")
+        if (np.diff(self._ids) <= 0).any() or self._ids.min(initial=0) < 0:
+            raise ValueError("_ids are not ascending from 0")
+        if type(self._next_id) is not int or self._next_id <= self._ids.max(initial=-1):
+            raise ValueError(f"_next_id is {self._next_id!r}")
+        for member in self.members_:
+            if member.n_features_in_ != d:
+                raise ValueError(f"a member has {member.n_features_in_} features, not {d}")
+            if member._n_indexed() != n:
+                raise ValueError(f"a member searches {member._n_indexed()} rows, not {n}")
+        self._weights = Weights(each, intercept)
+
+
+def _fit(member: Any, data: np.ndarray, pairs: np.ndarray, labels: np.ndarray) -> Any:
+    return member.fit(data, pairs=pairs, pair_labels=labels)
+
+
+def searches(member: Metric) -> bool:
+    """Whether a metric finds neighbours by other means than measuring every row."""
+    return type(member)._nearest is not Metric._nearest
+
+
+def equal_weights(distance: np.ndarray) -> Weights:
+    """One over each member's standard deviation over pairs (m, k); 0 for one that is constant."""
+    spread = distance.std(axis=0)
+    each = np.divide(1.0, spread, out=np.zeros(len(spread)), where=spread > 0.0) / len(spread)
+    return Weights(each, -float(distance.mean(axis=0) @ each))
+
+
+def learned_weights(distance: np.ndarray, differ: np.ndarray) -> Weights:
+    """Logistic regression of `differ` on standardised distances (m, k), no weight below 0.
+
+    Weights are drawn to each other (EVEN), so that few pairs leave them nearly equal, and a little
+    to 0 (SMALL), so that they stay finite where no pair is on the wrong side.
+    """
+    mean, spread = distance.mean(axis=0), distance.std(axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0)
+    Z = (distance - mean) / scale
+    sign = np.where(differ, 1.0, -1.0)
+    k = Z.shape[1]
+
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        w, b = parameters[:k], parameters[k]
+        margin = sign * (Z @ w + b)
+        wrong = sign * expit(-margin)
+        apart = w - w.mean()
+        value = np.logaddexp(0.0, -margin).sum() + EVEN * apart @ apart + SMALL * w @ w
+        slope = -Z.T @ wrong + 2.0 * EVEN * apart + 2.0 * SMALL * w
+        return float(value), np.append(slope, -wrong.sum())
+
+    start = np.append(np.full(k, 1.0 / k), 0.0)
+    bounds = [(0.0, None)] * k + [(None, None)]
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    each = np.where(spread > 0.0, found[:k], 0.0) / scale
+    return Weights(each, float(found[k] - mean @ each))
