@@ -41,7 +41,7 @@ import time; start = time.perf_counter()
 from sklearn.datasets import load_digits
 from metricforest import HierarchyForest
 X, y = load_digits(return_X_y=True)
-HierarchyForest(n_estimators=20, n_constraints=10_000, random_state=0).fit(X, y)
+HierarchyForest.paper(n_estimators=20, n_constraints=10_000, random_state=0).fit(X, y)
 print(time.perf_counter() - start)
 """
 
@@ -77,9 +77,9 @@ def beside_random_forest(name: str, n_constraints: int, bar: str, repeat: int) -
     if data is None:
         return [(f"{name}: 500 trees", "not on this machine", bar)]
     X, y = data
-    forest = HierarchyForest(500, n_constraints=n_constraints, n_jobs=2, random_state=0)
+    forest = HierarchyForest.paper(500, n_constraints=n_constraints, n_jobs=2, random_state=0)
     peer = RandomForestClassifier(500, n_jobs=2, random_state=0)
-    HierarchyForest(2, n_constraints=n_constraints, random_state=0).fit(X, y)
+    HierarchyForest.paper(2, n_constraints=n_constraints, random_state=0).fit(X, y)
     peer.fit(X, y)
     ours = seconds(lambda: forest.fit(X, y), repeat)
     theirs = seconds(lambda: peer.fit(X, y), repeat)
@@ -103,12 +103,12 @@ def cifar(repeat: int) -> list[tuple]:
     rows = []
     times = {}
     for n in (12_500, 25_000, 50_000):
-        forest = HierarchyForest(
+        forest = HierarchyForest.paper(
             1, max_features=100, min_node_size=30, n_constraints=12 * n, random_state=0
         )
         forest.fit(X[:n], y[:n])
         one = seconds(partial(forest.fit, X[:n], y[:n]), repeat)
-        more = HierarchyForest(**{**forest.get_params(), "n_estimators": 3})
+        more = HierarchyForest.paper(**{**forest.get_params(), "n_estimators": 3})
         three = seconds(partial(more.fit, X[:n], y[:n]), 1)
         times[n] = (three - one) / 2  # what checking, drawing and standardising take is not a tree
         if n == 50_000:

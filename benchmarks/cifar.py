@@ -38,7 +38,7 @@ def learn(trees: int, path: Path) -> list[Figure]:
     data = datasets.load("cifar10")
     made = np.random.default_rng(0).standard_normal((300, data.X.shape[1]))
     HierarchyForest(2, n_jobs=THREADS, random_state=0).fit(made, np.arange(300) % 2)  # compiles
-    metric = HierarchyForest(
+    metric = HierarchyForest.paper(
         trees,
         max_features=100,
         min_node_size=30,

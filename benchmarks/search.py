@@ -61,7 +61,7 @@ def learn(name: str, alone: bool = False, **params) -> HierarchyForest | None:
     data = load(name)
     if data is None:
         return None
-    metric = HierarchyForest(
+    metric = HierarchyForest.paper(
         100, n_constraints=CONSTRAINTS[name], n_jobs=2, random_state=0, **params
     )
     return metric.fit(data[0]) if alone else metric.fit(*data)
@@ -196,7 +196,7 @@ def cifar(repeat: int, trees: int) -> Iterator[Figure]:
     X, Q = X.astype(np.float64), Q.astype(np.float64)
     cost = {}
     for n in (12_500, 50_000):
-        metric = HierarchyForest(
+        metric = HierarchyForest.paper(
             trees,
             min_node_size=30,
             max_features=100,

@@ -115,7 +115,7 @@ def random_forest(n_trees: int, n_points: int, min_size: int, d: int, d_k: int) 
 def made_up_metric(n_trees: int, n_points: int = 50_000, d: int = 300) -> HierarchyForest:
     """A fitted metric without a fit."""
     rng = np.random.default_rng(1)
-    metric = HierarchyForest(n_trees, max_features=100, min_node_size=30, random_state=0)
+    metric = HierarchyForest.paper(n_trees, max_features=100, min_node_size=30, random_state=0)
     members = rng.integers(0, n_points, (600_000, 3), np.int32)
     members[:, 2] = -1
     metric.n_features_in_ = d

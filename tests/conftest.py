@@ -132,7 +132,7 @@ def small():
 @pytest.fixture(scope="session")
 def small_forest(small):
     X, _, pairs, labels = small
-    forest = HierarchyForest(n_estimators=12, random_state=0)
+    forest = HierarchyForest.paper(n_estimators=12, random_state=0)
     return forest.fit(X, pairs=pairs, pair_labels=labels)
 
 
@@ -147,7 +147,9 @@ def learned(request):
     X, y = load(name)
     chosen = rng.permutation(len(X))
     train, test = chosen[:90], chosen[90:115]
-    metric = HierarchyForest(n_estimators=6, min_node_size=3, n_constraints=150, random_state=1)
+    metric = HierarchyForest.paper(
+        n_estimators=6, min_node_size=3, n_constraints=150, random_state=1
+    )
     if request.param == "unsupervised":
         metric.fit(X[train])
     elif request.param == "triplets":

@@ -74,12 +74,13 @@ def test_defaults_are_the_contract():
     expected = {
         "n_estimators": 500,
         "max_features": 1 / 3,
-        "min_node_size": 5,
+        "min_node_size": "auto",
         "reg_lambda": 0.01,
         "C": 1.0,
         "cannot_link_fraction": 0.25,
-        "alpha": 0.5,
-        "solver": "lbfgs",
+        "alpha": 4.0,
+        "solver": "newton",
+        "tol": 0.2,
         "n_constraints": "auto",
         "n_components": 64,
         "n_jobs": None,
@@ -88,6 +89,17 @@ def test_defaults_are_the_contract():
     }
     parameters = HierarchyForest().get_params()
     assert {name: parameters[name] for name in expected} == expected
+    paper = {**expected, "min_node_size": 5, "alpha": 0.5, "tol": 0.01}
+    parameters = HierarchyForest.paper().get_params()
+    assert {name: parameters[name] for name in paper} == paper
+    changed = HierarchyForest.paper(7, alpha=2.0, random_state=3)
+    assert (changed.n_estimators, changed.alpha, changed.random_state) == (7, 2.0, 3)
+
+
+def test_smallest_node_follows_the_rows():
+    for n_rows, smallest in ((10, 5), (1_000, 5), (1_049, 5), (1_050, 6), (10_750, 200)):
+        assert HierarchyForest()._settings(n_rows, 3).min_size == smallest
+    assert HierarchyForest(min_node_size=7)._settings(10_000, 3).min_size == 7
 
 
 def test_in_a_pipeline(small):
@@ -573,7 +585,11 @@ def test_pairs_of_the_whole_do_not_fit_a_part(small):
         ("n_estimators", True, TypeError, "n_estimators must be an int, got True"),
         ("n_estimators", None, TypeError, "n_estimators must be an int, got None"),
         ("min_node_size", 0, ValueError, "min_node_size must be at least 1, got 0"),
-        ("min_node_size", "5", TypeError, "min_node_size must be an int, got '5'"),
+        ("min_node_size", "5", ValueError, "min_node_size must be one of auto.*got '5'"),
+        ("min_node_size", 5.0, TypeError, "min_node_size must be an int, got 5.0"),
+        ("tol", 0.0, ValueError, r"tol must be in \(0.0, .*got 0.0"),
+        ("tol", 2, ValueError, "tol must be in .*got 2"),
+        ("tol", "low", TypeError, "tol must be a number, got 'low'"),
         ("reg_lambda", 0.0, ValueError, r"reg_lambda must be in \(0.0, .*got 0.0"),
         ("reg_lambda", 1e-9, ValueError, "reg_lambda must be at least 1e-8, got 1e-09"),
         ("reg_lambda", np.nan, ValueError, "reg_lambda must be in .*got nan"),
@@ -585,7 +601,7 @@ def test_pairs_of_the_whole_do_not_fit_a_part(small):
         ("cannot_link_fraction", 1.01, ValueError, r"in \(0.0, 1.0\], got 1.01"),
         ("alpha", 0.0, ValueError, r"alpha must be in \(0.0, .*got 0.0"),
         ("alpha", -1, ValueError, "alpha must be in .*got -1"),
-        ("solver", "adam", ValueError, "solver must be one of lbfgs, newton.*got 'adam'"),
+        ("solver", "adam", ValueError, "solver must be one of newton, lbfgs.*got 'adam'"),
         ("solver", None, ValueError, "solver must be one of .*got None"),
         ("n_constraints", -1, ValueError, "n_constraints must be at least 0, got -1"),
         ("n_constraints", "many", TypeError, "n_constraints must be .*got 'many'"),

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +51,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     calibration_: dict[str, Any]  # after calibrate_threshold with a method
     _rows: np.ndarray
     _private_state: tuple[str, ...] = ("_rows",)
+    _once: ClassVar[dict[str, Any]] = {}  # values of parameters that older files do not name
 
     @abstractmethod
     def _prepare(self, X: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,8 +36,12 @@ from .warn import warn
 
 logger = logging.getLogger("metricforest")
 
-SOLVERS = ("lbfgs", "newton", "subgradient")
-TOLERANCE = 0.01  # relative optimality gap of a split's last convex problem
+SOLVERS = ("newton", "lbfgs", "subgradient")
+PAPER = {  # what the paper's experiments were run with
+    **{"max_features": 1 / 3, "min_node_size": 5, "reg_lambda": 0.01, "C": 1.0, "alpha": 0.5},
+    **{"cannot_link_fraction": 0.25, "tol": 0.01},
+}
+SMALLEST, SHARE, SMALL = 5, 50, 750  # of min_node_size="auto": a fiftieth of the rows beyond 750
 LARGEST = 1e15  # values beyond overflow float32 when squared and summed
 
 
@@ -55,8 +59,9 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         Number of trees. Distances get smoother with more, training and measuring take longer.
     max_features : int, float, "sqrt", "log2" or None, default=1/3
         Features that each split may use: a number, a share of all, or all (None).
-    min_node_size : int, default=5
-        Nodes with so many rows or fewer are not split. 30 is good for retrieval from many rows.
+    min_node_size : int or "auto", default="auto"
+        Nodes with so many rows or fewer are not split. "auto": 5, and with more than 1,000 rows a
+        fiftieth of those beyond 750. Smaller nodes hardly change distances and cost time and room.
     reg_lambda : float, default=0.01
         Weight of the squared norm in a split's objective.
     C : float, default=1.0
@@ -64,12 +69,14 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     cannot_link_fraction : float, default=0.25
         Share of a node's cannot-links (and triplets) that its split tries to satisfy: the best
         satisfied ones. The others are left to deeper nodes. 1 means all of them at once.
-    alpha : float, default=0.5
+    alpha : float, default=4.0
         How sharply a row's distance from the splitting plane turns into certainty.
-    solver : {"lbfgs", "newton", "subgradient"}, default="lbfgs"
-        "subgradient" is the paper's Algorithm 1, kept as a reference: slower, and less exact. The
-        other two names mean the same default solver, a smoothed Newton method that stops when
-        a duality gap proves the split's convex problem solved to one per cent.
+    solver : {"newton", "subgradient"}, default="newton"
+        A smoothed Newton method, which stops when a duality gap proves the split's convex problem
+        solved to `tol`; or the paper's Algorithm 1, a reference: slower, and less exact. "lbfgs" is an
+        older name of "newton".
+    tol : float, default=0.2
+        Relative error that a split's convex problem may have. Below 0.2 distances hardly change.
     n_constraints : "auto" or int, default="auto"
         How many pairs to draw from `y` where no pairs are given. "auto": 1,000 per class, from 5,000
         labelled rows on at least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
@@ -137,17 +144,19 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
 
     bounded = True
     _private_state = ("_rows", "_entropy", "_fitted_with")
+    _once: ClassVar[dict[str, Any]] = {"tol": 0.01}
 
     def __init__(
         self,
         n_estimators: int = 500,
         max_features: int | float | str | None = 1 / 3,
-        min_node_size: int = 5,
+        min_node_size: int | str = "auto",
         reg_lambda: float = 0.01,
         C: float = 1.0,
         cannot_link_fraction: float = 0.25,
-        alpha: float = 0.5,
-        solver: str = "lbfgs",
+        alpha: float = 4.0,
+        solver: str = "newton",
+        tol: float = 0.2,
         n_constraints: int | str = "auto",
         implied_pairs: bool = False,
         standardize: bool = True,
@@ -166,6 +175,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         self.cannot_link_fraction = cannot_link_fraction
         self.alpha = alpha
         self.solver = solver
+        self.tol = tol
         self.n_constraints = n_constraints
         self.implied_pairs = implied_pairs
         self.standardize = standardize
@@ -175,6 +185,31 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    @classmethod
+    def paper(cls, n_estimators: int = 500, **changes: Any) -> Self:
+        """A forest with the parameters of the paper's experiments, but for those given.
+
+        They are ``max_features=1/3, min_node_size=5, reg_lambda=0.01, C=1, cannot_link_fraction=0.25,
+        alpha=0.5, tol=0.01``. Its distance is the paper's, to the bit the one of the stored results.
+
+        Parameters
+        ----------
+        n_estimators : int, default=500
+        **changes
+            Other parameters of `HierarchyForest`.
+
+        Returns
+        -------
+        metric : HierarchyForest
+
+        Examples
+        --------
+        >>> from metricforest import HierarchyForest
+        >>> HierarchyForest.paper(100, max_features=None).alpha
+        0.5
+        """
+        return cls(n_estimators, **{**PAPER, **changes})
 
     # ------------------------------------------------------------------------------------ learning
 
@@ -233,7 +268,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         rows = prepare(data, mean, scale)
         del data
 
-        settings = self._settings(rows.shape[1])
+        settings = self._settings(*rows.shape)
         digest = 0
         for part in (rows.data, learned.members.data, learned.kind.data, repr(settings).encode()):
             digest = zlib.crc32(part, digest)
@@ -284,11 +319,15 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole(self, "n_estimators", 1)
-        check_whole(self, "min_node_size", 1)
+        if isinstance(self.min_node_size, str):
+            check_choice(self, "min_node_size", ("auto",))
+        else:
+            check_whole(self, "min_node_size", 1)
         check_real(self, "reg_lambda", 0.0, 1e6, open_low=True)
         check_real(self, "C", 0.0, 1e6, open_low=False)
         check_real(self, "cannot_link_fraction", 0.0, 1.0, open_low=True)
         check_real(self, "alpha", 0.0, 1e6, open_low=True)
+        check_real(self, "tol", 0.0, 1.0, open_low=True)
         if self.reg_lambda < 1e-8:
             raise ValueError(f"reg_lambda must be at least 1e-8, got {self.reg_lambda}")
         check_choice(self, "solver", SOLVERS)
@@ -311,14 +350,15 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
             return int(share)
         return max(1, round(float(share) * d))
 
-    def _settings(self, n_features: int) -> core.Settings:
+    def _settings(self, n_rows: int, n_features: int) -> core.Settings:
+        size: Any = self.min_node_size
         return core.Settings(
             d_k=self._n_split_features(n_features),
-            min_size=int(self.min_node_size),
+            min_size=max(SMALLEST, (n_rows - SMALL) // SHARE) if size == "auto" else int(size),
             lam=float(self.reg_lambda),
             C=float(self.C),
             fraction=float(self.cannot_link_fraction),
-            tol=TOLERANCE,
+            tol=float(self.tol),
             max_rounds=20,
             max_iter=300 if self.solver != "subgradient" else 2_000,
             max_rounds_unsupervised=5,

@@ -275,11 +275,11 @@ def test_graph_serves_a_classifier():
 
 def test_graph_serves_clusterings(small):
     X, classes, pairs, labels = small
-    graph = MetricNeighborsTransformer(forest(30), n_neighbors=15).fit_transform(
+    graph = MetricNeighborsTransformer(forest(30), n_neighbors=25).fit_transform(
         X, pairs=pairs, pair_labels=labels
     )
     spectral = SpectralClustering(
-        3, affinity="precomputed_nearest_neighbors", n_neighbors=15, random_state=0
+        3, affinity="precomputed_nearest_neighbors", n_neighbors=25, random_state=0
     )
     assert v_measure_score(classes, spectral.fit_predict(graph)) > 0.7
     density = DBSCAN(eps=0.1, metric="precomputed").fit(graph)

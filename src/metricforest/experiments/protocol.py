@@ -169,7 +169,8 @@ def make(name: str, dataset: str, settings: Settings, seed: int, n_jobs: int, **
         given["random_state"] = seed
     if name != "Euclidean":
         given["n_jobs"] = n_jobs
-    return CLASSES[name](**given | more)
+    made = HierarchyForest.paper if name == HFD else CLASSES[name]
+    return made(**given | more)
 
 
 def learn(
