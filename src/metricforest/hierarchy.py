@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -144,7 +144,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
 
     bounded = True
     _private_state = ("_rows", "_entropy", "_fitted_with")
-    _once: ClassVar[dict[str, Any]] = {"tol": 0.01}
+    _once = PAPER
 
     def __init__(
         self,
