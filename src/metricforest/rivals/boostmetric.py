@@ -18,13 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..base import unchanged_on_failure
 from ..checks import check_choice, check_flag, check_real, check_whole
 from ..supervision import constraints as cn
 from ..warn import warn
@@ -92,12 +90,8 @@ class BoostMetric(LinearMetric):
         Pieces that were tried.
     n_triplets_ : int
         Triplets learned from.
-    n_features_in_ : int
-        Number of features seen by `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X had names.
-    mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted from rows, and what `standardize` divides them by; ones without it.
+    n_features_in_, feature_names_in_, mean_, scale_
+        As in `Euclidean`.
 
     References
     ----------
@@ -145,62 +139,36 @@ class BoostMetric(LinearMetric):
         check_choice(self, "loss", LOSSES)
         check_flag(self, "corrective")
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> BoostMetric:
-        """Learn the metric from triplets, or from triplets drawn from labels, or from both.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-            Class labels, -1 for unlabelled rows.
-        pairs, pair_labels : None
-            Refused: a pair says nothing about which of two rows is nearer.
-        triplets : array-like of shape (n_triplets, 3), default=None
-            Row numbers (anchor, nearer, farther).
-
-        Returns
-        -------
-        self : BoostMetric
-        """
-        with unchanged_on_failure(self):
-            refuse(self, "triplets or labels y", pairs=pairs, pair_labels=pair_labels)
-            rows = self._standardised(X)
-            if y is None and triplets is None:
-                raise ValueError("BoostMetric learns from triplets or labels y: give one of them")
-            table = np.empty((0, 3), np.int64)
-            if triplets is not None:
-                table = cn.check_triplets(triplets, len(rows))
-            if y is not None:
-                codes = labelled_classes(self, y, len(rows))
-                drawn = cn.draw_triplets(rows, codes, self.n_neighbors, self.n_jobs)
-                table = np.concatenate([table, drawn])
-            table = cn.gather(len(rows), triplets=table).triplets()
-            if not len(table):
-                raise ValueError("BoostMetric needs at least one triplet, got 0")
-            found = boost(
-                rows,
-                table,
-                self.loss,
-                float(self.reg_trace),
-                self.n_estimators,
-                bool(self.corrective),
-                float(self.tol),
-                self.verbose,
-            )
-            self._warn(found)
-            self.components_ = by_weight(np.sqrt(found.weights)[:, None] * found.directions)
-            self.objective_, self.n_iter_ = found.objective, found.n_iter
-            self.n_triplets_ = len(table)
-            self._index(rows)
-        return self
+    def _fit(self, X, y, pairs, pair_labels, triplets) -> None:
+        refuse(self, "triplets or labels y", pairs=pairs, pair_labels=pair_labels)
+        rows = self._standardised(X)
+        if y is None and triplets is None:
+            raise ValueError("BoostMetric learns from triplets or labels y: give one of them")
+        table = np.empty((0, 3), np.int64)
+        if triplets is not None:
+            table = cn.check_triplets(triplets, len(rows))
+        if y is not None:
+            codes = labelled_classes(self, y, len(rows))
+            drawn = cn.draw_triplets(rows, codes, self.n_neighbors, self.n_jobs)
+            table = np.concatenate([table, drawn])
+        table = cn.gather(len(rows), triplets=table).triplets()
+        if not len(table):
+            raise ValueError("BoostMetric needs at least one triplet, got 0")
+        found = boost(
+            rows,
+            table,
+            self.loss,
+            float(self.reg_trace),
+            self.n_estimators,
+            bool(self.corrective),
+            float(self.tol),
+            self.verbose,
+        )
+        self._warn(found)
+        self.components_ = by_weight(np.sqrt(found.weights)[:, None] * found.directions)
+        self.objective_, self.n_iter_ = found.objective, found.n_iter
+        self.n_triplets_ = len(table)
+        self._index(rows)
 
     def _warn(self, found: Boosted) -> None:
         if not found.weights.any():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..base import unchanged_on_failure
 from ..supervision.constraints import collect
 from .mapped import MappedMetric
 
@@ -47,29 +45,7 @@ class Euclidean(MappedMetric):
     def _map(self, rows: np.ndarray) -> np.ndarray:
         return rows
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> Euclidean:
-        """Take means and deviations from the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y, pairs, pair_labels, triplets : default=None
-            Checked, not used.
-
-        Returns
-        -------
-        self : Euclidean
-        """
-        with unchanged_on_failure(self):
-            rows = self._standardised(X)
-            collect(len(rows), y, pairs, pair_labels, triplets, n_constraints=0)
-            self._index(rows)
-        return self
+    def _fit(self, X, y, pairs, pair_labels, triplets) -> None:
+        rows = self._standardised(X)
+        collect(len(rows), y, pairs, pair_labels, triplets, n_constraints=0)
+        self._index(rows)

@@ -14,12 +14,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
-from ..base import unchanged_on_failure
 from ..checks import check_max_features, check_real, check_whole
 from ..storage.sklearn_trees import pack, unpack
 from ..storage.values import check_array
@@ -94,12 +92,8 @@ class GBLMNN(MappedMetric):
     validation_errors_ : ndarray
         Share of held-out rows whose nearest neighbour is of another class, after 0, 10, 20, ... trees
         and after the last.
-    n_features_in_ : int
-        Number of features seen by `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X had names.
-    mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted from rows, and what `standardize` divides them by; ones without it.
+    n_features_in_, feature_names_in_, mean_, scale_
+        As in `Euclidean`.
 
     References
     ----------
@@ -157,55 +151,31 @@ class GBLMNN(MappedMetric):
         check_real(self, "learning_rate", 0.0, np.inf, open_low=True)
         check_real(self, "validation_fraction", 0.0, 1.0, open_low=False, open_high=True)
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> GBLMNN:
-        """Learn the map from labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Class labels, -1 for unlabelled rows.
-        pairs, pair_labels, triplets : None
-            Refused: target neighbours and impostors are defined by classes.
-
-        Returns
-        -------
-        self : GBLMNN
-        """
-        with unchanged_on_failure(self):
-            refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
-            rows = self._standardised(X)
-            check_n_components(self, rows.shape[1])
-            codes = labelled_classes(self, y, len(rows))
-            rng = check_random_state(self.random_state)
-            held = hold_out(codes, float(self.validation_fraction), rng)
-            n_trees, errors = self.n_estimators, []
-            if self.validation_fraction and not held.any():
-                warn(
-                    f"no class of y has the 3 rows from which on one can be held out: all "
-                    f"n_estimators={self.n_estimators} trees are grown"
-                )
-            if held.any():
-                learn = (codes != cn.UNLABELLED) & ~held
-                parts = rows[learn], codes[learn], rows[held], codes[held]
-                tried = self._grow(*parts, n_trees, rng)
-                n_trees, errors = tried.best, tried.errors
-            learn = codes != cn.UNLABELLED
-            parts = rows[learn], codes[learn], rows[:0], codes[:0]
-            grown = self._grow(*parts, n_trees, rng)
-            self.components_ = grown.L
-            self.trees_, self.tree_weights_ = grown.trees, np.array(grown.weights)
-            self.validation_errors_ = np.array(errors)
-            self._index(rows)
-        return self
+    def _fit(self, X, y, pairs, pair_labels, triplets) -> None:
+        refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
+        rows = self._standardised(X)
+        check_n_components(self, rows.shape[1])
+        codes = labelled_classes(self, y, len(rows))
+        rng = check_random_state(self.random_state)
+        held = hold_out(codes, float(self.validation_fraction), rng)
+        n_trees, errors = self.n_estimators, []
+        if self.validation_fraction and not held.any():
+            warn(
+                f"no class of y has the 3 rows from which on one can be held out: all "
+                f"n_estimators={self.n_estimators} trees are grown"
+            )
+        if held.any():
+            learn = (codes != cn.UNLABELLED) & ~held
+            parts = rows[learn], codes[learn], rows[held], codes[held]
+            tried = self._grow(*parts, n_trees, rng)
+            n_trees, errors = tried.best, tried.errors
+        learn = codes != cn.UNLABELLED
+        parts = rows[learn], codes[learn], rows[:0], codes[:0]
+        grown = self._grow(*parts, n_trees, rng)
+        self.components_ = grown.L
+        self.trees_, self.tree_weights_ = grown.trees, np.array(grown.weights)
+        self.validation_errors_ = np.array(errors)
+        self._index(rows)
 
     def _grow(
         self,

@@ -17,13 +17,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import eigh, eigvalsh, svd
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import euclidean_distances
 
-from ..base import unchanged_on_failure
 from ..checks import check_real, check_whole
 from ..supervision import constraints as cn
 from ..warn import warn
@@ -95,12 +93,8 @@ class LMNN(LinearMetric):
         the largest). 0 where nothing is proven.
     n_iter_ : int
         Steps of the optimiser.
-    n_features_in_ : int
-        Number of features seen by `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X had names.
-    mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted from rows, and what `standardize` divides them by; ones without it.
+    n_features_in_, feature_names_in_, mean_, scale_
+        As in `Euclidean`.
 
     References
     ----------
@@ -149,54 +143,30 @@ class LMNN(LinearMetric):
         check_real(self, "mu", 0.0, 1.0, open_low=True, open_high=True)
         check_real(self, "tol", 0.0, 1.0, open_low=True, open_high=True)
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> LMNN:
-        """Learn the map from labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Class labels, -1 for unlabelled rows.
-        pairs, pair_labels, triplets : None
-            Refused: target neighbours and impostors are defined by classes.
-
-        Returns
-        -------
-        self : LMNN
-        """
-        with unchanged_on_failure(self):
-            refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
-            rows = self._standardised(X)
-            check_n_components(self, rows.shape[1])
-            codes = labelled_classes(self, y, len(rows))
-            known = np.flatnonzero(codes != cn.UNLABELLED)
-            learned, own = rows[known], codes[known]
-            targets = cn.class_neighbors(learned, own, self.n_neighbors, True, self.n_jobs)
-            found = solve(
-                learned,
-                own,
-                targets,
-                float(self.mu),
-                self.n_components,
-                self.max_iter,
-                float(self.tol),
-                self.n_jobs,
-                self.verbose,
-            )
-            warn_unfinished(found)
-            self.components_ = found.L
-            self.objective_, self.objective_bound_ = found.objective, found.bound
-            self.n_iter_ = found.n_iter
-            self._index(rows)
-        return self
+    def _fit(self, X, y, pairs, pair_labels, triplets) -> None:
+        refuse(self, "labels y", pairs=pairs, pair_labels=pair_labels, triplets=triplets)
+        rows = self._standardised(X)
+        check_n_components(self, rows.shape[1])
+        codes = labelled_classes(self, y, len(rows))
+        known = np.flatnonzero(codes != cn.UNLABELLED)
+        learned, own = rows[known], codes[known]
+        targets = cn.class_neighbors(learned, own, self.n_neighbors, True, self.n_jobs)
+        found = solve(
+            learned,
+            own,
+            targets,
+            float(self.mu),
+            self.n_components,
+            self.max_iter,
+            float(self.tol),
+            self.n_jobs,
+            self.verbose,
+        )
+        warn_unfinished(found)
+        self.components_ = found.L
+        self.objective_, self.objective_bound_ = found.objective, found.bound
+        self.n_iter_ = found.n_iter
+        self._index(rows)
 
 
 def warn_unfinished(found: Solution) -> None:
