@@ -37,7 +37,8 @@ def pandas() -> Any:
         import pandas
     except ModuleNotFoundError as error:
         raise FileError(
-            f'reading tables needs pandas ({error}): pip install "metricforest[cli]"'
+            f"reading tables needs pandas, which is installed with this ({error}): "
+            "pip install pandas"
         ) from error
     return pandas
 
