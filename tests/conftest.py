@@ -172,11 +172,10 @@ class PlainEuclidean(LinearMetric):
         self.standardize = standardize
         self.n_jobs = n_jobs
 
-    def fit(self, X, y=None, *, pairs=None, pair_labels=None, triplets=None):
+    def _fit(self, X, y, pairs, pair_labels, triplets):
         rows = self._standardised(X)
         self.components_ = np.eye(rows.shape[1])
         self._index(rows)
-        return self
 
 
 # ------------------------------------------------------------------------------------ node problems

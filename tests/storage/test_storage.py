@@ -178,11 +178,10 @@ class Tilted(LinearMetric):
         self.standardize = standardize
         self.n_jobs = n_jobs
 
-    def fit(self, X, y=None):
+    def _fit(self, X, y, pairs, pair_labels, triplets):
         rows = self._standardised(X)
         self.components_ = np.tri(rows.shape[1])[1:]
         self._index(rows)
-        return self
 
 
 @pytest.fixture
