@@ -152,7 +152,7 @@ def given_up(lines: dict[Any, dict[str, Any]]) -> str:
 # ----------------------------------------------------------------------------------------- picture
 
 
-def draw(cells: Scores, ours: str, path: Path) -> None:
+def draw_picture(cells: Scores, ours: str, path: Path) -> None:
     """Gain over the best rival by number of pairs: a thin line per set, a thick one for the mean."""
     import matplotlib
 
@@ -191,11 +191,11 @@ def report(lines: dict[Any, dict[str, Any]], page: Path | None) -> None:
     cells = by_cell(lines)
     if not cells:
         raise SystemExit("there are no results yet: run first")
-    judged = our_methods(cells)[-1]
+    shown = our_methods(cells)[-1]
     tables = {
         "verdict": verdict(cells),
         **{score: means(cells, score) for score in SCORES},
-        "misses": misses(cells, judged),
+        "misses": misses(cells, shown),
         "beside paper": beside_paper(cells),
         "given up": given_up(lines),
     }
@@ -209,4 +209,4 @@ def report(lines: dict[Any, dict[str, Any]], page: Path | None) -> None:
         if found:
             text = f"{before}{mark}\n\n{table}\n\n{end}{rest.partition(end)[2]}"
     page.write_text(text)
-    draw(cells, judged, PICTURE)
+    draw_picture(cells, shown, PICTURE)
