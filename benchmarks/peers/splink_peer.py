@@ -4,9 +4,11 @@
 
 As its tutorials do, with what can be said of a table nobody has looked at: every column is compared by
 Jaro-Winkler at .92, .88 and .7; pairs are looked at that agree in a column, or in the first five letters of
-one; u from 1,000,000 random pairs; the share of matches from pairs that agree in two columns, of which
-70 % of the matches are thought to be; m by expectation maximisation over the columns in turn. What is as
-likely as not a match is one. FOLDER holds left.csv and perhaps right.csv; matches.csv is written there.
+one. u is learned from 1,000,000 random pairs; the share of matches from pairs that agree in two columns
+(such as no more pairs than rows agree in), which 70 % of the matches are thought to do; m by expectation
+maximisation over pairs that agree in one column, for each column in which at most ten pairs for a row do.
+What is as likely as not a match is one. FOLDER holds left.csv and perhaps right.csv; matches.csv is written
+there.
 """
 
 import csv
@@ -59,10 +61,20 @@ def main() -> None:
     api = DuckDBAPI(connection=con)
     frames = [api.register(name) for name in names]
     linker = Linker(frames if len(frames) > 1 else frames[0], settings)
-    sure = [block_on(*two) for two in itertools.combinations(columns, 2)] or rules
-    linker.training.estimate_probability_two_random_records_match(sure, recall=0.7)
+    n_rows = min(con.sql(f"select count(*) from {name}").fetchall()[0][0] for name in names)
+    sure = [
+        block_on(*two)
+        for two in itertools.combinations(columns, 2)
+        if n_pairs(con, names, f'"{two[0]}" || chr(10) || "{two[1]}"') <= n_rows
+    ]
+    linker.training.estimate_probability_two_random_records_match(sure or rules, recall=0.7)
     linker.training.estimate_u_using_random_sampling(max_pairs=1e6, seed=1)
-    for rule in rules:
+    learned = [
+        block_on(column)
+        for column in columns
+        if n_pairs(con, names, f'"{column}"') <= 10 * n_rows
+    ]
+    for rule in learned or rules:
         try:
             linker.training.estimate_parameters_using_expectation_maximisation(rule)
         except Exception as error:  # a rule without pairs to learn from

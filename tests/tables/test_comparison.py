@@ -85,7 +85,7 @@ def test_a_search_for_partners_stops_at_its_bound():
 
 @given(few_letters.filter(bool), few_letters.filter(bool))
 def test_letters_alike_are_those_of_plain_loops(one, two):
-    found = comparison.alike([one], [two])[0]
+    found = comparison.alike([one], np.array([0]), [two], np.array([0]))[0]
     assert found[0] == pytest.approx(naive.letters_alike(one, two))
 
 

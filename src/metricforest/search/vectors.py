@@ -41,7 +41,9 @@ LANDMARKS = 2_000
 SMALL = 512  # landmarks, or splits, up to which a dense decomposition is quicker
 PASSES = 3  # over the landmarks' features, to find directions
 SPARE = 16  # directions more than wanted, which makes the others sharper
-LEVELLED = 0.15  # a direction with the share q of the first one's variance is given q^(1 - LEVELLED)
+LEVELLED = (
+    0.15  # a direction with the share q of the first one's variance is given q^(1 - LEVELLED)
+)
 NOISE = 1e-6  # of the largest variance: a direction with less is rounding
 ROWS_PER_TASK = 256  # rows per task
 

@@ -28,7 +28,10 @@ LETTERS = 256  # characters that are compared letter by letter
 MOSTLY = 0.8  # share of the values that must read as numbers (or dates) to be compared as such
 LEARNED = 50_000  # rows that rarity and kinds are learned from
 FOLLOWED = 200_000  # entries followed at most in search of a row's best partner
+FOLLOWED_IN_ALL = 20_000_000_000  # and those of all rows of a table: fewer for each of many rows
+LEAST_FOLLOWED = 2_000
 BLOCK = 10_000  # pairs compared at once
+NOT_SEARCHED = -2  # in place of a row's best partner
 WHOLE = "the row"  # its text is that of all columns
 
 SIMILARITIES: dict[str, Callable[..., Any]] = {
@@ -133,6 +136,7 @@ class PairComparison:
             rows._replace(own=np.arange(rows.n), side=side) for side, rows in enumerate(self.tables)
         ]
         self._known: dict[tuple[int, int], bags.Postings] = {}
+        self._best: dict[tuple[int, int], Best] = {}
 
     def _learn(self) -> None:
         """How columns read and how rare tokens are, from rows spread over the tables."""
@@ -188,22 +192,28 @@ class PairComparison:
         row_b, b = np.unique(b, return_inverse=True)
         A, B = taken(A, row_a), taken(B, row_b)
         texts_a, texts_b = self._plain(A.columns), self._plain(B.columns)
+        whole_a, whole_b = (self._weighed(-1, texts[-1]) for texts in (texts_a, texts_b))
         found: list[np.ndarray] = []
         for c, (one, two) in enumerate(zip(texts_a, texts_b, strict=True)):
-            if c < len(self.names):
+            a_column = c < len(self.names)
+            if a_column:
                 gone = [np.array([not text for text in side], np.float64) for side in (one, two)]
                 found.append(gone[0][a] + gone[1][b])
                 read = self.read[c]
                 if read is not None:
                     found += apart(read, A.columns[c], a, B.columns[c], b)
-            found += alike([one[i] for i in a], [two[i] for i in b])
-            for unit, rare in zip(UNITS, self.rare[c], strict=True):
-                common = in_common(unit, rare, one, a, two, b)
+            found += alike(one, a, two, b)
+            tokens_a, tokens_b = whole_a, whole_b
+            if a_column:
+                tokens_a, tokens_b = self._weighed(c, one), self._weighed(c, two)
+            for unit, of_a, of_b in zip(UNITS, tokens_a, tokens_b, strict=True):
+                common = bags.in_common(*of_a, a, *of_b, b)
                 found += [common[:, k] for k in unit.used]
-            if c < len(self.names):
-                found += anywhere(self.rare[-1][0], one, texts_a[-1], a, two, texts_b[-1], b)
-        for k, unit in enumerate(PARTNER_UNITS):
-            cosine = in_common(unit, self.rare[-1][k], texts_a[-1], a, texts_b[-1], b)[:, 0]
+            if a_column:
+                rare = self.rare[-1][0]
+                found += anywhere(rare, tokens_a[0], whole_a[0], a, tokens_b[0], whole_b[0], b)
+        for k in range(len(PARTNER_UNITS)):
+            cosine = bags.in_common(*whole_a[k], a, *whole_b[k], b)[:, 0]
             other_a = self._best_other(k, A, texts_a[-1], a, B.own[b])
             other_b = self._best_other(k, B, texts_b[-1], b, A.own[a])
             found += [cosine - np.maximum(other_a, other_b), cosine - np.minimum(other_a, other_b)]
@@ -211,13 +221,35 @@ class PairComparison:
         answer[np.isnan(answer)] = MISSING
         return answer
 
+    def _weighed(self, c: int, texts: Sequence[str]) -> list[tuple[bags.Bags, np.ndarray]]:
+        """(bags, weights) of a column's texts by each of `UNITS`."""
+        cut = [unit.bags(texts) for unit in UNITS]
+        return [(of, bags.weights(of, rare)) for of, rare in zip(cut, self.rare[c], strict=True)]
+
     def _best_other(
         self, k: int, rows: Rows, texts: list[str], at: np.ndarray, partner: np.ndarray
     ) -> np.ndarray:
         """Cosine of each pair's row ``at[i]`` to its best partner but the known row ``partner[i]``."""
-        found, cosine = self._nearest(k, rows, texts, 2)
+        found, cosine = self._two_nearest(k, rows, texts)
         taken_already = (partner >= 0) & (found[at, 0] == partner)
         return np.where(taken_already, cosine[at, 1], cosine[at, 0])
+
+    def _two_nearest(self, k: int, rows: Rows, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """`_nearest` of two; what was found of known rows is kept."""
+        if not rows.n or rows.own.min() < 0:
+            return self._nearest(k, rows, texts, 2)
+        best = self._best_of(rows.side, k)
+        new = np.flatnonzero(best.row[rows.own, 0] == NOT_SEARCHED)
+        if len(new):
+            found, cosine = self._nearest(k, taken(rows, new), [texts[i] for i in new], 2)
+            best.keep(rows.own[new], found, cosine)
+        return best.row[rows.own], best.cosine[rows.own]
+
+    def _best_of(self, side: int, k: int) -> Best:
+        if (side, k) not in self._best:
+            n = self.tables[side].n
+            self._best[side, k] = Best(np.full((n, 2), NOT_SEARCHED), np.zeros((n, 2)))
+        return self._best[side, k]
 
     def _nearest(
         self, k: int, rows: Rows, texts: list[str], most: int
@@ -228,7 +260,9 @@ class PairComparison:
         bag = PARTNER_UNITS[k].bags(texts)
         weight = bags.weights(bag, self.rare[-1][k])
         known = self._postings(where, k)
-        return bags.nearest_texts(bag, weight, known, self.tables[where].n, own, most, FOLLOWED)
+        n = self.tables[where].n
+        followed = max(LEAST_FOLLOWED, min(FOLLOWED, FOLLOWED_IN_ALL // max(n, 1)))
+        return bags.nearest_texts(bag, weight, known, n, own, most, followed)
 
     def opposite(self, rows: Rows) -> int:
         """The table where partners of rows are: the other one of two, the only one of one."""
@@ -247,7 +281,9 @@ class PairComparison:
             part = taken(rows, block)
             texts = self._plain(part.columns)[-1]
             for k in range(len(PARTNER_UNITS)):
-                found, _ = self._nearest(k, part, texts, most)
+                found, cosine = self._nearest(k, part, texts, max(most, 2))
+                self._best_of(side, k).keep(part.own, found, cosine)
+                found = found[:, :most]
                 row, place = np.nonzero(found >= 0)
                 pairs.append(block[row] * n + found[row, place])
         return np.column_stack(np.divmod(np.unique(np.concatenate(pairs)), n))
@@ -325,6 +361,16 @@ class PairComparison:
         return self
 
 
+class Best(NamedTuple):
+    """The two rows of the opposite table nearest to each known row, as far as they were looked for."""
+
+    row: np.ndarray  # int64 [n, 2], -1: there is none
+    cosine: np.ndarray  # float64 [n, 2]
+
+    def keep(self, at: np.ndarray, row: np.ndarray, cosine: np.ndarray) -> None:
+        self.row[at], self.cosine[at] = row[:, :2], cosine[:, :2]
+
+
 def taken(rows: Rows, at: np.ndarray) -> Rows:
     return Rows(tuple(column[at] for column in rows.columns), rows.own[at], rows.side)
 
@@ -368,19 +414,28 @@ def apart(
     return [apart, np.where(apart > 0.0, apart / np.where(larger > 0.0, larger, 1.0), apart)]
 
 
-def alike(one: list[str], two: list[str]) -> list[np.ndarray]:
-    """How alike texts are letter by letter, from 0 to 100 (or to 1); NaN where either is empty."""
-    gone = np.array([not x or not y for x, y in zip(one, two, strict=True)], bool)
-    ordered = [(x, y) if (len(x), x) <= (len(y), y) else (y, x)
-               for x, y in zip(one, two, strict=True)]  # fmt: skip
-    shorter, longer = ([pair[side][:LETTERS] for pair in ordered] for side in (0, 1))
-    found = [process.cpdist(shorter, longer, scorer=s, dtype=np.float64)
-             for s in SIMILARITIES.values()]  # fmt: skip
-    shorter, longer = [glued(text) for text in shorter], [glued(text) for text in longer]
-    found.append(process.cpdist(shorter, longer, scorer=fuzz.ratio, dtype=np.float64))
+def alike(one: Sequence[str], a: np.ndarray, two: Sequence[str], b: np.ndarray) -> list[np.ndarray]:
+    """How alike texts ``one[a[i]]`` and ``two[b[i]]`` are letter by letter, from 0 to 100 (or to 1).
+
+    NaN where either is empty. Measured once for each two texts, the shorter one first.
+    """
+    texts = sorted({*one, *two}, key=lambda text: (len(text), text))
+    place = {text: i for i, text in enumerate(texts)}
+    x, y = (np.array([place[t] for t in side], np.int64)[at] for side, at in ((one, a), (two, b)))
+    code, back = np.unique(np.minimum(x, y) * len(texts) + np.maximum(x, y), return_inverse=True)
+    shorter, longer = np.divmod(code, max(len(texts), 1))
+    cut = [text[:LETTERS] for text in texts]
+    found = [paired(cut, shorter, longer, scorer) for scorer in SIMILARITIES.values()]
+    found.append(paired([glued(text) for text in cut], shorter, longer, fuzz.ratio))
+    gone = np.array([not text for text in texts], bool)[shorter]
     for values in found:
         values[gone] = np.nan
-    return found
+    return [values[back] for values in found]
+
+
+def paired(texts: list[str], one: np.ndarray, two: np.ndarray, scorer: Any) -> np.ndarray:
+    first, second = ([texts[i] for i in side.tolist()] for side in (one, two))
+    return process.cpdist(first, second, scorer=scorer, dtype=np.float64)
 
 
 def in_common(
@@ -392,16 +447,16 @@ def in_common(
 
 def anywhere(
     rare: bags.Rarity,
-    one: list[str],
-    row_one: list[str],
+    one: tuple[bags.Bags, np.ndarray],
+    row_one: tuple[bags.Bags, np.ndarray],
     a: np.ndarray,
-    two: list[str],
-    row_two: list[str],
+    two: tuple[bags.Bags, np.ndarray],
+    row_two: tuple[bags.Bags, np.ndarray],
     b: np.ndarray,
 ) -> list[np.ndarray]:
-    """How much of a cell stands in any column of the other row: values wander between columns."""
-    A, B = bags.words(one), bags.words(two)
-    share_a, rest_a = bags.found_in(A, bags.weights(A, rare), a, bags.words(row_two), b)
-    share_b, rest_b = bags.found_in(B, bags.weights(B, rare), b, bags.words(row_one), a)
+    """How much of a cell's words stand in any column of the other row: values wander between columns."""
+    A, B = one[0], two[0]
+    share_a, rest_a = bags.found_in(A, bags.weights(A, rare), a, row_two[0], b)
+    share_b, rest_b = bags.found_in(B, bags.weights(B, rare), b, row_one[0], a)
     return [np.maximum(share_a, share_b), np.minimum(share_a, share_b),
             np.maximum(rest_a, rest_b), np.minimum(rest_a, rest_b)]  # fmt: skip
