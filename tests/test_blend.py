@@ -23,7 +23,9 @@ def small(**more):
 @parametrize_with_checks([Blend([HierarchyForest(2), Euclidean()], n_constraints=60, n_folds=2)])
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(?s).*(too few to weigh|left out of the blend|no member distinguishes)")
+        warnings.filterwarnings(
+            "ignore", "(?s).*(too few to weigh|left out of the blend|no member distinguishes)"
+        )
         check(estimator)
 
 
@@ -60,7 +62,10 @@ def test_pairs_are_measured_by_members_that_have_not_seen_them(monkeypatch):
 
         def pair_distance(self, A, B):
             ends = {tuple(row): i for i, row in enumerate(X.tolist())}
-            now = {(ends[tuple(a)], ends[tuple(b)]) for a, b in zip(A.tolist(), B.tolist(), strict=True)}
+            now = {
+                (ends[tuple(a)], ends[tuple(b)])
+                for a, b in zip(A.tolist(), B.tolist(), strict=True)
+            }
             assert not now & self.told_
             asked.append(now)
             return super().pair_distance(A, B)

@@ -102,10 +102,10 @@ def test_parameters_set_later_count(wine):
     X, y, _ = wine
     metric = HierarchyForest(10, n_components=4, random_state=0).fit(X, y)
     blunt = metric.transform(X)
-    metric.set_params(alpha=4.0)
+    metric.set_params(alpha=0.5)
     assert not np.array_equal(metric.transform(X), blunt)
     assert metric.set_params(n_components=6).transform(X).shape[1] == 6
-    back = metric.set_params(alpha=0.5, n_components=4).transform(X)
+    back = metric.set_params(alpha=4.0, n_components=4).transform(X)
     np.testing.assert_array_equal(back, blunt)
 
 

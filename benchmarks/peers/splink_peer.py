@@ -70,9 +70,7 @@ def main() -> None:
     linker.training.estimate_probability_two_random_records_match(sure or rules, recall=0.7)
     linker.training.estimate_u_using_random_sampling(max_pairs=1e6, seed=1)
     learned = [
-        block_on(column)
-        for column in columns
-        if n_pairs(con, names, f'"{column}"') <= 10 * n_rows
+        block_on(column) for column in columns if n_pairs(con, names, f'"{column}"') <= 10 * n_rows
     ]
     for rule in learned or rules:
         try:

@@ -221,10 +221,13 @@ class Blend(Metric):
 
     def _fresh(self, seed: int) -> list[Metric]:
         """Unfitted members; those without a seed or threads of their own are given some."""
-        members: Any = self.members
+        members = self.members
         if members is None:
-            forest = HierarchyForest()
-            members = [forest, clone(forest).set_params(max_features=None), RandomForestDistance()]
+            members = [
+                HierarchyForest(),
+                HierarchyForest(max_features=None),
+                RandomForestDistance(),
+            ]
         fresh = []
         for j, member in enumerate(members):
             copy: Any = clone(member)

@@ -27,7 +27,7 @@ from metricforest.tables import files
 
 ROOT = Path(__file__).parents[2]
 SHOP = ROOT / "examples" / "shop"
-PRODUCTS, JUDGED, NEW = (SHOP / f"{name}.csv" for name in ("products", "judged", "new"))
+PRODUCTS, JUDGED, NEW = (SHOP / f"{name}.csv" for name in ("products", "labelled", "new"))
 TREES = "20"
 
 

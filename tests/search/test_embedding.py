@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import naive
 from conftest import load, stored
@@ -83,7 +84,7 @@ def test_same_vectors_for_any_number_of_threads(small_forest, small, monkeypatch
     monkeypatch.setattr("metricforest.search.embedding.ROWS_PER_TASK", 7)
     expected = small_forest.hard_vectors(small[0])
     for n_jobs in (2, 4):
-        metric = HierarchyForest(12, random_state=0, n_jobs=n_jobs)
+        metric = clone(small_forest).set_params(n_jobs=n_jobs)
         metric.fit(small[0], pairs=small[2], pair_labels=small[3])
         found = metric.hard_vectors(small[0])
         for name in ("data", "indices", "indptr"):

@@ -93,9 +93,9 @@ def test_exact_search_is_the_papers(learned):
     for hard in (False, True):
         distance, ids = metric.kneighbors(Q[:4], 5, n_candidates=None, hard=hard)
         for q, far, who in zip(queries, distance, ids, strict=True):
-            _, expected = naive.neighbors_exact(metric.forest_, rows, q, 5, 0.5, hard=hard)
+            _, expected = naive.neighbors_exact(metric.forest_, rows, q, 5, metric.alpha, hard=hard)
             np.testing.assert_allclose(far, expected, atol=1e-6)
-            measured = [naive.distance(metric.forest_, q, rows[i], 0.5, hard) for i in who]
+            measured = [naive.distance(metric.forest_, q, rows[i], metric.alpha, hard) for i in who]
             np.testing.assert_allclose(far, measured, atol=1e-6)
 
 

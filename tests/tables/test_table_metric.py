@@ -431,7 +431,7 @@ def test_the_golden_file_still_loads():
     frame = pd.DataFrame(expected["rows"])
     params = {k: v for k, v in metric.get_params().items() if k != "metric"}
     # younger than the file: as if nobody had asked for them
-    younger = {"metric__implied_pairs": False, "metric__n_components": 64}
+    younger = {"metric__implied_pairs": False, "metric__n_components": 64, "metric__tol": 0.01}
     assert params == expected["params"] | younger
     assert metric.ids_.tolist() == expected["ids"]
     assert metric.threshold_ == expected["threshold"]

@@ -169,8 +169,8 @@ def make(name: str, dataset: str, settings: Settings, seed: int, n_jobs: int, **
         given["random_state"] = seed
     if name != "Euclidean":
         given["n_jobs"] = n_jobs
-    made = HierarchyForest.paper if name == HFD else CLASSES[name]
-    return made(**given | more)
+    made: Any = CLASSES[name]
+    return getattr(made, "paper", made)(**given | more)
 
 
 def learn(

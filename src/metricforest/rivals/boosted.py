@@ -7,7 +7,7 @@ arrays, which `pair_trees` measures by and files hold.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import expit
@@ -119,7 +119,7 @@ class BoostedTreesDistance(PairTrees):
             max_iter=int(self.n_estimators),
             max_leaf_nodes=int(self.max_leaf_nodes),
             min_samples_leaf=int(least),
-            early_stopping=False,
+            early_stopping=cast(Any, False),  # as the stubs have it, a text
             random_state=int(rng.integers(np.iinfo(np.int32).max)),
         )
         features = features_of(as_float32(rows), pairs)

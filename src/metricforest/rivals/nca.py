@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
 
-from ..base import unchanged_on_failure
 from ..checks import check_choice, check_real, check_whole
 from ..supervision import constraints as cn
 from .fitting import check_n_components, labelled_classes, refuse
@@ -103,58 +101,30 @@ class NCA(LinearMetric):
         check_whole(self, "max_iter", 1)
         check_real(self, "tol", 0.0, 1.0, open_low=True)
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> NCA:
-        """Learn the map from labels, or from the classes that pairs imply.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-            Class labels, -1 for unlabelled rows.
-        pairs : array-like of shape (n_pairs, 2), default=None
-            Labelled pairs as row numbers of `X`, instead of `y`.
-        pair_labels : array-like of shape (n_pairs,), default=None
-            +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
-        triplets : None
-            Refused: this metric does not learn from triplets.
-
-        Returns
-        -------
-        self : NCA
-        """
+    def _fit(self, X, y, pairs, pair_labels, triplets) -> None:
         refuse(self, "labels y, or pairs with pair_labels", triplets=triplets)
         if y is not None and (pairs is not None or pair_labels is not None):
             raise ValueError("NCA learns from labels y or from pairs: give one of them")
-        with unchanged_on_failure(self):
-            rows = self._standardised(X)
-            check_n_components(self, rows.shape[1])
-            if pairs is None and pair_labels is None:
-                codes = labelled_classes(self, y, len(rows))
-            else:
-                codes = implied_classes(len(rows), *cn.check_pairs(pairs, pair_labels, len(rows)))
-            known = codes != cn.UNLABELLED
-            seed: int = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            wanted = rows.shape[1] if self.n_components is None else int(self.n_components)
-            model = NeighborhoodComponentsAnalysis(
-                n_components=wanted,
-                init=self.init,
-                max_iter=int(self.max_iter),
-                tol=float(self.tol),
-                random_state=seed,
-                verbose=int(bool(self.verbose)),
-            ).fit(rows[known], codes[known])
-            self.components_ = np.ascontiguousarray(model.components_)
-            self.n_iter_ = int(model.n_iter_)
-            self._index(rows)
-        return self
+        rows = self._standardised(X)
+        check_n_components(self, rows.shape[1])
+        if pairs is None and pair_labels is None:
+            codes = labelled_classes(self, y, len(rows))
+        else:
+            codes = implied_classes(len(rows), *cn.check_pairs(pairs, pair_labels, len(rows)))
+        known = codes != cn.UNLABELLED
+        seed: int = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        wanted = rows.shape[1] if self.n_components is None else int(self.n_components)
+        model = NeighborhoodComponentsAnalysis(
+            n_components=wanted,
+            init=self.init,
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
+            random_state=seed,
+            verbose=int(bool(self.verbose)),
+        ).fit(rows[known], codes[known])
+        self.components_ = np.ascontiguousarray(model.components_)
+        self.n_iter_ = int(model.n_iter_)
+        self._index(rows)
 
 
 def implied_classes(n_rows: int, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:

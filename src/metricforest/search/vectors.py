@@ -310,7 +310,7 @@ def root_of_certainty(p, alpha):
 
 @inlined
 def ways(forest):
-    """What a step needs, each by a name of its own: reading it off the forest at every step takes thrice as long."""
+    """What a step needs, by names of its own: read off the forest at every step it takes thrice as long."""
     return forest.left, forest.right, forest.split, forest.gaps, forest.weights
 
 

@@ -133,7 +133,7 @@ def unfitted(content: Content) -> Any:
             f"{__version__}, whose {content.class_name} does not know the parameters "
             f"{', '.join(unknown)[:200]}"
         )
-    metric.set_params(**{**type(metric)._once, **content.params})
+    metric.set_params(**{**getattr(type(metric), "_once", {}), **content.params})
     jobs = content.params.get("n_jobs")
     if type(jobs) is int and jobs > cpu_count():
         metric.set_params(n_jobs=cpu_count())  # how many threads is for this machine to say

@@ -366,7 +366,7 @@ class TableMetric(Metric):
             )
         return metric.get_feature_names_out().tolist()
 
-    def _judged(
+    def _labelled(
         self, pairs: Any, pair_labels: Any, X: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As for every metric, with pairs that name ids."""
