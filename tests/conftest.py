@@ -28,7 +28,7 @@ from metricforest.core.ssmmc import (
     solve_ssmmc,
     start_direction,
 )
-from metricforest.hierarchy import prepare
+from metricforest.forest_fit import prepare
 from metricforest.rivals.mapped import LinearMetric
 from metricforest.supervision.constraints import Constraints, gather
 

@@ -5,7 +5,8 @@
     python tests/matrix.py generic oldest     # these legs
     python tests/matrix.py --quick            # a few numeric tests on the oldest processor: minutes
 
-A leg compiles everything anew. Legs with other versions run in an environment of their own, made by pip
+Everything is compiled anew, once for all legs that compile for one processor with the same versions
+(`--cache` keeps it longer). Legs with other versions run in an environment of their own, made by pip
 from the bounds of pyproject.toml. Each finished leg is written to the table in docs/anywhere.md.
 """
 
@@ -57,12 +58,12 @@ OLD = {**GENERIC, "OPENBLAS_CORETYPE": "Prescott"}  # what --quick runs on
 
 
 def python_of(version: str) -> str | None:
-    """An interpreter of that version: on the path, or among pyenv's."""
+    """An interpreter of that version: among pyenv's, or on the path (where pyenv's may not start)."""
     if not version or sys.version.startswith(f"{version}."):
         return sys.executable
     there = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = sorted(there.glob(f"{version}.*/bin/python"))
-    return shutil.which(f"python{version}") or (str(found[-1]) if found else None)
+    return str(found[-1]) if found else shutil.which(f"python{version}")
 
 
 def oldest() -> list[str]:
@@ -111,20 +112,21 @@ def processor() -> str:
     return named.group(1).strip() if named else "unknown processor"
 
 
-def run_suite(python: str, settings: dict[str, str], suite: str, jobs: int) -> tuple[int, str]:
-    """The exit code of pytest and its last line, of the suite with everything compiled anew."""
+def run_suite(
+    python: str, settings: dict[str, str], suite: str, jobs: int, cache: Path
+) -> tuple[int, str]:
+    """The exit code of pytest and its last line; compiled code is kept in `cache`."""
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(jobs)]
     command += ["--dist", "loadfile"] if jobs else []
     command += [str(ROOT / "tests" / name) for name in SUITES[suite]]
-    with tempfile.TemporaryDirectory() as cache:
-        env = {**os.environ, **settings, "NUMBA_CACHE_DIR": cache}
-        env["PYTHONPATH"] = str(ROOT / "src")
-        with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True) as run:
-            assert run.stdout is not None
-            last = ""
-            for line in run.stdout:
-                print(line, end="", flush=True)
-                last = line.strip() or last
+    env = {**os.environ, **settings, "NUMBA_CACHE_DIR": str(cache)}
+    env["PYTHONPATH"] = str(ROOT / "src")
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        last = ""
+        for line in run.stdout:
+            print(line, end="", flush=True)
+            last = line.strip() or last
     return run.returncode, last.strip("= ")
 
 
@@ -160,7 +162,16 @@ def main() -> int:
     parser.add_argument("--suite", choices=SUITES, default="all")
     parser.add_argument("--python", help="interpreter with everything installed, for one leg")
     parser.add_argument("-n", "--jobs", type=int, default=0, help="processes of pytest-xdist")
+    parser.add_argument("--cache", type=Path, help="folder to keep compiled code in")
     given = parser.parse_args()
+    if given.cache:
+        return run_legs(parser, given, given.cache.resolve())
+    with tempfile.TemporaryDirectory() as cache:
+        return run_legs(parser, given, Path(cache))
+
+
+def run_legs(parser: argparse.ArgumentParser, given: argparse.Namespace, cache: Path) -> int:
+    """Run what was asked for; 1 if anything failed."""
     if unknown := set(given.legs) - set(LEGS):
         parser.error(f"no leg {', '.join(sorted(unknown))}; there are {', '.join(LEGS)}")
     if given.list:
@@ -168,7 +179,7 @@ def main() -> int:
             print(f"{name:12} {leg.what} {' '.join(f'{k}={v}' for k, v in leg.settings.items())}")
         return 0
     if given.quick:
-        return run_suite(sys.executable, OLD, "quick", given.jobs)[0]
+        return run_suite(sys.executable, OLD, "quick", given.jobs, cache)[0]
     failed = []
     for name in given.legs or LEGS:
         leg = LEGS[name]
@@ -180,7 +191,8 @@ def main() -> int:
         print(f"--- {name}: {leg.what}", flush=True)
         if leg.versions and not given.python:
             python = environment(name, leg, python)
-        code, outcome = run_suite(python, leg.settings, given.suite, given.jobs)
+        same = cache / (leg.settings.get("NUMBA_CPU_NAME", "") + (name if leg.versions else "here"))
+        code, outcome = run_suite(python, leg.settings, given.suite, given.jobs, same)
         note(row(name, given.suite, python, re.sub(r" in [\d.]+s.*", "", outcome)))
         if code:
             failed.append(name)

@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from conftest import load, three_clusters
 from metricforest import HierarchyForest, core, pair_auc
 from metricforest.core import check_forest
+from metricforest.forest_fit import settings_of
 
 FEW = 6
 
@@ -98,8 +99,8 @@ def test_defaults_are_the_contract():
 
 def test_smallest_node_follows_the_rows():
     for n_rows, smallest in ((10, 5), (1_000, 5), (1_049, 5), (1_050, 6), (10_750, 200)):
-        assert HierarchyForest()._settings(n_rows, 3).min_size == smallest
-    assert HierarchyForest(min_node_size=7)._settings(10_000, 3).min_size == 7
+        assert settings_of(HierarchyForest(), n_rows, 3).min_size == smallest
+    assert settings_of(HierarchyForest(min_node_size=7), 10_000, 3).min_size == 7
 
 
 def test_in_a_pipeline(small):

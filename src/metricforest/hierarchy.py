@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-import zlib
-from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from tqdm.auto import tqdm
 
-from . import core, search
-from .base import Metric, check_n_neighbors, graph, location_and_scale, unchanged_on_failure
-from .checks import (
-    check_choice,
-    check_flag,
-    check_max_features,
-    check_mode,
-    check_radius,
-    check_real,
-    check_whole,
-)
+from . import core, forest_fit, forest_search, search
+from .base import Metric, graph, unchanged_on_failure
+from .checks import check_mode, check_radius
 from .inspection.questions import ForestQuestions
 from .search import live_ids
-from .storage.values import check_array
+from .storage.forest_state import check_forest_state, index_of
 from .supervision import constraints as cn
-from .transform import SearchBy, SharedProjection, VectorTransformer, check_search
-from .warn import warn
-
-logger = logging.getLogger("metricforest")
-
-SOLVERS = ("newton", "lbfgs", "subgradient")
-PAPER = {  # what the paper's experiments were run with
-    **{"max_features": 1 / 3, "min_node_size": 5, "reg_lambda": 0.01, "C": 1.0, "alpha": 0.5},
-    **{"cannot_link_fraction": 0.25, "tol": 0.01},
-}
-SMALLEST, SHARE, SMALL = 5, 50, 750  # of min_node_size="auto": a fiftieth of the rows beyond 750
-LARGEST = 1e15  # values beyond overflow float32 when squared and summed
+from .transform import SearchBy, SharedProjection, VectorTransformer
 
 
 class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
@@ -144,7 +120,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
 
     bounded = True
     _private_state = ("_rows", "_entropy", "_fitted_with")
-    _once = PAPER
+    _once = forest_fit.PAPER
 
     def __init__(
         self,
@@ -209,7 +185,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         >>> HierarchyForest.paper(100, max_features=None).alpha
         0.5
         """
-        return cls(n_estimators, **{**PAPER, **changes})
+        return cls(n_estimators, **{**forest_fit.PAPER, **changes})
 
     # ------------------------------------------------------------------------------------ learning
 
@@ -264,136 +240,26 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
             n_rows, y, pairs, pair_labels, triplets, n_constraints=self.n_constraints, seed=entropy
         )
         learned = cn.with_implied(table, n_rows, entropy) if self.implied_pairs else table
-        mean, scale = self._location_and_scale(data)
-        rows = prepare(data, mean, scale)
+        mean, scale = forest_fit.mean_and_scale(data, bool(self.standardize))
+        rows = forest_fit.prepare(data, mean, scale)
         del data
-
-        settings = self._settings(*rows.shape)
-        digest = 0
-        for part in (rows.data, learned.members.data, learned.kind.data, repr(settings).encode()):
-            digest = zlib.crc32(part, digest)
-        done: list[core.Forest] = []
-        if adding:
-            if (rows.shape, digest) != self._fitted_with:
-                raise ValueError(
-                    "warm_start=True adds trees to those grown on the same rows and labelled pairs with "
-                    f"the same parameters, but these are others (X of shape {rows.shape}, fitted "
-                    f"before with {self._fitted_with[0]})"
-                )
-            if self.n_estimators < self.forest_.n_trees:
-                raise ValueError(
-                    f"n_estimators={self.n_estimators} is less than the {self.forest_.n_trees} "
-                    "trees already grown with warm_start=True"
-                )
-            done = [self.forest_]
-        grown = done[0].n_trees if done else 0
-
-        subgradient = True if self.solver == "subgradient" else None
-        seeds = [
-            int(np.random.SeedSequence((entropy, t)).generate_state(1, np.uint64)[0])
-            for t in range(grown, self.n_estimators)
-        ]
-        jobs = (
-            delayed(core.grow_tree)(
-                rows, learned.members, learned.kind, seed, settings, subgradient
-            )
-            for seed in seeds
-        )
-        stats = np.zeros(len(core.STATISTICS))
-        for forest, tree_stats in self._run(jobs, len(seeds)):
-            done.append(forest)
-            stats += tree_stats
+        grown = forest_fit.grow(self, rows, learned, entropy, self.forest_ if adding else None)
 
         # Nothing is set before every tree has been grown: an interrupted fit leaves no trace.
-        self.forest_ = core.read_only(core.join_forests(done))
+        self.forest_ = grown.forest
         self.constraints_ = table
         self.mean_, self.scale_ = mean, scale
-        self.split_statistics_ = dict(zip(core.STATISTICS, stats.tolist(), strict=True))
+        self.split_statistics_ = grown.statistics
         self._keep(rows)
         self._projection = SharedProjection(rows)
         self._entropy = entropy
-        self._fitted_with = (rows.shape, digest)
-        self._warn_unfinished()
+        self._fitted_with = grown.fitted_with
+        forest_fit.warn_unfinished(self)
         return self
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_whole(self, "n_estimators", 1)
-        if isinstance(self.min_node_size, str):
-            check_choice(self, "min_node_size", ("auto",))
-        else:
-            check_whole(self, "min_node_size", 1)
-        check_real(self, "reg_lambda", 0.0, 1e6, open_low=True)
-        check_real(self, "C", 0.0, 1e6, open_low=False)
-        check_real(self, "cannot_link_fraction", 0.0, 1.0, open_low=True)
-        check_real(self, "alpha", 0.0, 1e6, open_low=True)
-        check_real(self, "tol", 0.0, 1.0, open_low=True)
-        if self.reg_lambda < 1e-8:
-            raise ValueError(f"reg_lambda must be at least 1e-8, got {self.reg_lambda}")
-        check_choice(self, "solver", SOLVERS)
-        self._check_n_components()
-        for name in ("implied_pairs", "standardize", "keep_certainties", "warm_start"):
-            check_flag(self, name)
-        if self.n_constraints != "auto":
-            check_whole(self, "n_constraints", 0)
-        check_max_features(self)
-
-    def _n_split_features(self, d: int) -> int:
-        share: Any = self.max_features
-        if share is None:
-            return d
-        if isinstance(share, str):
-            return max(1, int(np.sqrt(d) if share == "sqrt" else np.log2(d)))
-        if isinstance(share, (int, np.integer)):
-            if share > d:
-                raise ValueError(f"max_features={share} is more than the {d} features of X")
-            return int(share)
-        return max(1, round(float(share) * d))
-
-    def _settings(self, n_rows: int, n_features: int) -> core.Settings:
-        size: Any = self.min_node_size
-        return core.Settings(
-            d_k=self._n_split_features(n_features),
-            min_size=max(SMALLEST, (n_rows - SMALL) // SHARE) if size == "auto" else int(size),
-            lam=float(self.reg_lambda),
-            C=float(self.C),
-            fraction=float(self.cannot_link_fraction),
-            tol=float(self.tol),
-            max_rounds=20,
-            max_iter=300 if self.solver != "subgradient" else 2_000,
-            max_rounds_unsupervised=5,
-        )
-
-    def _location_and_scale(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows are centred in any case: far from 0 single precision would lose their digits."""
-        if not self.standardize:
-            worst = np.abs(X).max()
-            if worst > LARGEST:
-                raise ValueError(
-                    f"X holds {worst:g}; without standardize=True values must not exceed {LARGEST:g}"
-                )
-        mean, scale = location_and_scale(X)
-        return mean, scale if self.standardize else np.ones(X.shape[1])
-
-    def _run(self, jobs: Iterable, total: int) -> Iterator:
-        """Results of the jobs in order, with a progress bar if asked for."""
-        if not self.verbose:
-            yield from Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
-            return
-        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-        # disable=None: only where somebody looks on, in a terminal or a notebook
-        yield from tqdm(parallel(jobs), "trees", total, disable=None)
-
-    def _warn_unfinished(self) -> None:
-        found = self.split_statistics_
-        unfinished, splits = int(found["constrained_unfinished"]), int(found["n_constrained"])
-        logger.info("grew %d trees, %d constrained splits", self.forest_.n_trees, splits)
-        if unfinished and self.solver != "subgradient":
-            warn(
-                f"the solver did not reach its tolerance in {unfinished} of {splits} constrained "
-                "splits; their planes are the best it found",
-                ConvergenceWarning,
-            )
+        forest_fit.check_parameters(self)
 
     def __getstate__(self) -> dict[str, Any]:
         whole: Any = super().__getstate__()
@@ -417,7 +283,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     # ----------------------------------------------------------------------------------- measuring
 
     def _prepare(self, X: np.ndarray) -> np.ndarray:
-        return prepare(X, self.mean_, self.scale_)
+        return forest_fit.prepare(X, self.mean_, self.scale_)
 
     def _pair_distance(self, A: np.ndarray, B: np.ndarray, hard: bool = False) -> np.ndarray:
         return core.pair_distance(self.forest_, A, B, float(self.alpha), hard, self._threads())
@@ -567,39 +433,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         target_recall: float | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         how = SearchBy(search, n_candidates, target_recall)
-        return self._nearest_in(self._index(), queries, k, how, hard)
-
-    def _nearest_in(
-        self,
-        index: search.Index,
-        queries: np.ndarray | None,
-        k: int,
-        how: SearchBy,
-        hard: bool,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        k = check_n_neighbors(k, index.n_live, queries is None)
-        check_search(how)
-        n_candidates, by_vectors = self._n_candidates(index, k, how)
-        each = index.n_live
-        if n_candidates is not None:
-            per_query = 1 if by_vectors else self.forest_.n_trees
-            each = min(each, n_candidates * per_query)
-        index = self._prepared(index, queries, each, hard)
-        asked = search.queries_of(self.forest_, index, queries)
-        proposed = None
-        if by_vectors and n_candidates is not None:
-            proposed = self._proposed(index, asked, max(k, n_candidates))
-        return search.nearest(
-            self.forest_,
-            index,
-            asked,
-            k,
-            n_candidates,
-            bool(hard),
-            self._entropy,
-            self._threads(),
-            proposed,
-        )
+        return forest_search.nearest(self, self._index(), queries, k, how, hard)
 
     def radius_neighbors(
         self,
@@ -633,10 +467,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     def _within(
         self, queries: np.ndarray | None, radius: float, *, hard: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        index = self._index()
-        index = self._prepared(index, queries, index.n_live, hard)
-        asked = search.queries_of(self.forest_, index, queries)
-        return search.within(self.forest_, index, asked, radius, bool(hard), self._threads())
+        return forest_search.within(self, queries, radius, hard)
 
     def kneighbors_graph(
         self,
@@ -667,9 +498,8 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         """
         check_mode(mode)
         rows, index = self._queries(X), self._index()
-        far, ids = self._nearest_in(
-            index, rows, n_neighbors, SearchBy(search, n_candidates, target_recall), hard
-        )
+        how = SearchBy(search, n_candidates, target_recall)
+        far, ids = forest_search.nearest(self, index, rows, n_neighbors, how, hard)
         columns = live_ids(index)
         return graph(far, np.searchsorted(columns, ids), len(columns), mode)
 
@@ -736,16 +566,6 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         """The index as it is now: what a call works on from its beginning to its end."""
         return self._searched.now(float(self.alpha), self._threads())
 
-    def _prepared(
-        self, index: search.Index, queries: np.ndarray | None, each: int, hard: bool
-    ) -> search.Index:
-        """The same rows, for a search that measures `each` of them for every query."""
-        n_queries = index.n_live if queries is None else len(queries)
-        n_measured = 0 if hard else each * n_queries
-        return self._searched.prepared(
-            index, float(self.alpha), n_measured, bool(self.keep_certainties), self._threads()
-        )
-
     def _keep(self, rows: np.ndarray) -> None:
         super()._keep(rows)
         self._searched = search.SharedIndex(self.forest_, rows)
@@ -774,38 +594,10 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         state = dict(state)
         packed, vectors = state.pop("_index", None), state.pop("_vectors", None)
         super()._restore(state)
-        d = self.n_features_in_
-        core.check_forest(self.forest_, d)
+        check_forest_state(self, packed)
         self.forest_ = core.read_only(self.forest_)
-        n_rows = self.forest_.n_points
-        check_array(self.mean_, "mean_", np.float64, (d,))
-        check_array(self.scale_, "scale_", np.float64, (d,))
-        elsewhere = isinstance(packed, dict) and "ids" in packed  # the index has rows of its own
-        check_array(self._rows, "_rows", np.float32, (None if elsewhere else n_rows, d))
-        if not (self.scale_ > 0.0).all():
-            raise ValueError("scale_ holds a number that is not positive")
-        cn.check_table(self.constraints_, n_rows)
-        fitted: Any = self._fitted_with
-        if type(fitted) is not tuple or fitted[0] != (n_rows, d) or type(fitted[1]) is not int:
-            raise ValueError(f"_fitted_with is {fitted!r}")
-        if type(self._entropy) is not int or not 0 <= self._entropy < 1 << 31:
-            raise ValueError(f"_entropy is {self._entropy!r}")
         self._rows = core.read_only_view(self._rows)
-        index = None
-        if packed is not None:
-            if not isinstance(packed, dict):
-                raise ValueError(f"the index is a {type(packed).__name__}")
-            index = search.index_from_arrays(self.forest_, self._rows, packed, self._threads())
+        index = index_of(self.forest_, self._rows, packed, self._threads())
         self._searched = search.SharedIndex(self.forest_, self._rows, index)
         self._proposer = search.SharedProposer()
         self._restore_vectors(vectors, self._rows)
-
-
-def prepare(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Standardised rows as the forest reads them, float32; far outliers are cut at LARGEST."""
-    rows = np.empty(X.shape, np.float32)
-    for low in range(0, len(X), 4096):
-        block = (X[low : low + 4096] - mean) / scale
-        rows[low : low + 4096] = np.clip(block, -LARGEST, LARGEST, out=block)
-    rows.flags.writeable = False
-    return rows

@@ -6,7 +6,7 @@ import pytest
 import naive
 from metricforest.core.descent import descend, leaves_of, logistic, next_node, project, sigmoid
 from metricforest.core.forest import LEAF
-from metricforest.hierarchy import prepare
+from metricforest.forest_fit import prepare
 
 
 def test_projections(learned):

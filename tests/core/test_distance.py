@@ -9,7 +9,7 @@ import naive
 from metricforest import HierarchyForest
 from metricforest.core import distance
 from metricforest.core.forest import check_forest
-from metricforest.hierarchy import prepare
+from metricforest.forest_fit import prepare
 
 
 def test_learned_forest_is_valid_and_split(learned):

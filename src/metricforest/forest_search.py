@@ -1,0 +1,69 @@
+"""One search in a forest, from its parameters to distances and ids: what `kneighbors` and others call.
+
+`metric` is the estimator: its forest, its seed, and what it has kept for searching.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import search
+from .base import check_n_neighbors
+from .transform import SearchBy, check_search
+
+Found = tuple[np.ndarray, np.ndarray]  # distances and ids
+
+
+def nearest(
+    metric: Any,
+    index: search.Index,
+    queries: np.ndarray | None,
+    k: int,
+    how: SearchBy,
+    hard: bool,
+) -> Found:
+    """The k nearest rows of the index to each prepared query."""
+    k = check_n_neighbors(k, index.n_live, queries is None)
+    check_search(how)
+    n_candidates, by_vectors = metric._n_candidates(index, k, how)
+    each = index.n_live
+    if n_candidates is not None:
+        per_query = 1 if by_vectors else metric.forest_.n_trees
+        each = min(each, n_candidates * per_query)
+    index = _prepared(metric, index, queries, each, hard)
+    asked = search.queries_of(metric.forest_, index, queries)
+    proposed = None
+    if by_vectors and n_candidates is not None:
+        proposed = metric._proposed(index, asked, max(k, n_candidates))
+    return search.nearest(
+        metric.forest_,
+        index,
+        asked,
+        k,
+        n_candidates,
+        bool(hard),
+        metric._entropy,
+        metric._threads(),
+        proposed,
+    )
+
+
+def within(metric: Any, queries: np.ndarray | None, radius: float, hard: bool) -> Found:
+    """All rows no farther than the radius from each prepared query."""
+    index = metric._index()
+    index = _prepared(metric, index, queries, index.n_live, hard)
+    asked = search.queries_of(metric.forest_, index, queries)
+    return search.within(metric.forest_, index, asked, radius, bool(hard), metric._threads())
+
+
+def _prepared(
+    metric: Any, index: search.Index, queries: np.ndarray | None, each: int, hard: bool
+) -> search.Index:
+    """The same rows, for a search that measures `each` of them for every query."""
+    n_queries = index.n_live if queries is None else len(queries)
+    n_measured = 0 if hard else each * n_queries
+    return metric._searched.prepared(
+        index, float(metric.alpha), n_measured, bool(metric.keep_certainties), metric._threads()
+    )
