@@ -11,7 +11,7 @@ $(VENV)/.installed-%: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
 
-demo: $(VENV)/.installed-plot  ## learn from a few hundred judged pairs, print a table, write demo.png
+demo: $(VENV)/.installed-plot  ## learn from a few hundred labelled pairs, print a table, write demo.png
 	$(BIN)/python -m metricforest.demo
 
 test: $(VENV)/.installed-test  ## the whole suite

@@ -4,7 +4,7 @@
 
 FOLDER holds a folder for each set, with left.csv and right.csv (a column id) and labelled pairs train.csv,
 valid.csv, test.csv (left, right, answer). Methods learn from training pairs only: all of them, or a
-draw with as many same as different ones where there are so many; PairModel is told the share of matches among
+draw with as many same as different ones where there are so many; PairModel knows the share of matches among
 all training pairs then. Each is scored on the test pairs at its own threshold; F1 at the threshold that is
 best on the validation pairs stands beside it. Mean and range over the seeds, in per cent.
 

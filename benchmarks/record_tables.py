@@ -62,7 +62,7 @@ class Question:
 
     def __init__(self, truth: Truth, n: int, draw: int):
         self.truth, self.n, self.draw = truth, n, draw
-        self.pairs, self.same = truth.judged(n, np.random.default_rng(draw))
+        self.pairs, self.same = truth.labelled(n, np.random.default_rng(draw))
 
     def rates(self, a: np.ndarray, b: np.ndarray) -> dict[str, float]:
         hits = float(self.truth.same(a, b).sum())
@@ -81,8 +81,8 @@ def ours(question: Question) -> dict[str, Any]:
     found = model.match()
     answer = question.rates(found["a"], found["b"])
     asked = model.questions(LABELS)
-    told = truth.same(asked["a"], asked["b"])
-    promised = model.audit(np.column_stack([asked["a"], asked["b"]]), told)
+    same = truth.same(asked["a"], asked["b"])
+    promised = model.audit(np.column_stack([asked["a"], asked["b"]]), same)
     low, high = promised.precision_interval
     inside = bool(low <= answer["precision"] <= high)
     near = abs(promised.precision - answer["precision"]) <= 0.05

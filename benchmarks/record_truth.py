@@ -68,7 +68,7 @@ class Truth:
             self._comparison = Remembered(self.tables)
         return self._comparison
 
-    def judged(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def labelled(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(pairs, same): half matches, a quarter that look alike and are none, a quarter any two rows."""
         near = candidate_pairs(self.comparison, 3)
         near = near[rng.permutation(len(near))]

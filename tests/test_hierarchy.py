@@ -167,11 +167,11 @@ def test_pairs_beat_no_pairs():
     pairs = rng.integers(0, 200, (800, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     labels = np.where(classes[pairs[:, 0]] == classes[pairs[:, 1]], 1, -1)
-    learn_from, judge = np.arange(len(pairs)) < 400, np.arange(len(pairs)) >= 400
+    learn_from, held_out = np.arange(len(pairs)) < 400, np.arange(len(pairs)) >= 400
     metric = HierarchyForest(n_estimators=30, random_state=0)
-    plain = pair_auc(metric.fit(X), X, pairs[judge], labels[judge])
+    plain = pair_auc(metric.fit(X), X, pairs[held_out], labels[held_out])
     metric.fit(X, pairs=pairs[learn_from], pair_labels=labels[learn_from])
-    learned = pair_auc(metric, X, pairs[judge], labels[judge])
+    learned = pair_auc(metric, X, pairs[held_out], labels[held_out])
     assert learned > plain + 0.1
     assert learned > 0.8
 
@@ -398,7 +398,7 @@ def test_warm_start_refuses_other_data(small):
     assert metric.forest_ is before
 
 
-def test_warm_start_refuses_other_judgements_of_the_same_pairs(small):
+def test_warm_start_refuses_other_labels_of_the_same_pairs(small):
     X, _, pairs, _ = small
     metric = HierarchyForest(n_estimators=2, random_state=0, warm_start=True)
     metric.fit(X, pairs=pairs, pair_labels=np.ones(len(pairs)))
@@ -566,7 +566,7 @@ def test_metric_function_refuses_nan(small_forest):
         ({"y": np.linspace(0, 1, 20)}, "continuous"),
     ],
 )
-def test_bad_judgements_raise(given, match):
+def test_bad_labelled_pairs_raise(given, match):
     with pytest.raises(ValueError, match=match):
         HierarchyForest(n_estimators=1).fit(numbers(), **given)
 
@@ -758,7 +758,7 @@ def test_dtypes(dtype):
     assert X.dtype == dtype
 
 
-def test_read_only_judgements(small):
+def test_read_only_labelled_pairs(small):
     X, classes, pairs, labels = small
     assert not pairs.flags.writeable
     before = pairs.copy(), labels.copy(), classes.copy()

@@ -27,7 +27,7 @@ from metricforest.tables import files
 
 ROOT = Path(__file__).parents[2]
 SHOP = ROOT / "examples" / "shop"
-PRODUCTS, JUDGED, NEW = (SHOP / f"{name}.csv" for name in ("products", "labelled", "new"))
+PRODUCTS, LABELLED, NEW = (SHOP / f"{name}.csv" for name in ("products", "labelled", "new"))
 TREES = "20"
 
 
@@ -52,7 +52,7 @@ def table_of(result) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "shop.mf"
-    result = fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", path)
+    result = fit(PRODUCTS, "--id", "sku", "--pairs", LABELLED, "-o", path)
     return path, result
 
 
@@ -76,8 +76,8 @@ def test_fit_says_what_it_read_and_what_it_learned(model):
         "  not used: remark (free text: 586 different texts in 586 rows)",
         "  not used: region (constant: 'EU' in every row)",
         "values are no number, such as 'ask us', and count as missing",
-        "857 judgements; used are",
-        "  contradictions: 1 judged both ways, both stay (",
+        "857 labelled pairs; used are",
+        "  contradictions: 1 labelled both ways, both stay (",
         "  left out: 3 with ids that are not in the table (3: 'S9999', 'X12', 'X13')",
         "  left out: 1 of a row with itself",
         "  left out: 1 without an answer",
@@ -91,7 +91,7 @@ def test_fit_says_what_it_read_and_what_it_learned(model):
 
 
 def test_fit_reports_to_machines(tmp_path):
-    result = fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / "m.mf", "--json")
+    result = fit(PRODUCTS, "--id", "sku", "--pairs", LABELLED, "-o", tmp_path / "m.mf", "--json")
     report = json.loads(result.stdout)
     assert report["rows"] == report["rows_learned"] == 586
     assert report["columns"]["listed"] == "date"
@@ -103,12 +103,12 @@ def test_fit_reports_to_machines(tmp_path):
 
 def test_the_same_seed_gives_the_same_file(tmp_path):
     for name in ("a.mf", "b.mf"):
-        fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / name, "--folds", 0)
+        fit(PRODUCTS, "--id", "sku", "--pairs", LABELLED, "-o", tmp_path / name, "--folds", 0)
     assert (tmp_path / "a.mf").read_bytes() == (tmp_path / "b.mf").read_bytes()
 
 
-def test_a_sample_keeps_the_judged_rows(tmp_path):
-    pairs = pd.read_csv(JUDGED)[:60]
+def test_a_sample_keeps_the_labelled_rows(tmp_path):
+    pairs = pd.read_csv(LABELLED)[:60]
     pairs.to_csv(tmp_path / "few.csv", index=False)
     result = fit(PRODUCTS, "--id", "sku", "--pairs", tmp_path / "few.csv", "--max-rows", 150,
                  "-o", tmp_path / "m.mf")  # fmt: skip
@@ -154,8 +154,8 @@ def test_neighbors_keep_ids(shop):
 
 def test_questions_are_answered_and_learned_from(tmp_path):
     first, second = tmp_path / "one.mf", tmp_path / "two.mf"
-    told = [PRODUCTS, "--id", "sku", "--folds", 0, "--implied", "--pairs", JUDGED]
-    fit(*told, "-o", first)
+    given = [PRODUCTS, "--id", "sku", "--folds", 0, "--implied", "--pairs", LABELLED]
+    fit(*given, "-o", first)
     questions = tmp_path / "questions.csv"
     good("suggest", first, "-n", 12, "-o", questions)
     asked = pd.read_csv(questions, dtype=str)
@@ -163,13 +163,13 @@ def test_questions_are_answered_and_learned_from(tmp_path):
     assert (len(asked), asked["answer"].isna().all()) == (12, True)
     assert good("suggest", first, "-n", 12).stdout == questions.read_text()
     assert good("suggest", first, "-n", 12, "--seed", 5).stdout != questions.read_text()
-    unanswered = fit(*told, "--pairs", questions, "-o", second).stdout
+    unanswered = fit(*given, "--pairs", questions, "-o", second).stdout
     assert "left out: 13 without an answer" in unanswered  # one of them in labelled.csv
     article = pd.read_csv(SHOP / "articles.csv").set_index("sku")["article"]
     same = article[asked["left"]].to_numpy() == article[asked["right"]].to_numpy()
     asked.assign(answer=np.where(same, "same", "different")).to_csv(questions, index=False)
-    said = fit(*told, "--pairs", questions, "-o", second).stdout
-    assert f"{JUDGED} + {questions}: 869 judgements" in said
+    said = fit(*given, "--pairs", questions, "-o", second).stdout
+    assert f"{LABELLED} + {questions}: 869 labelled pairs" in said
     before, after = (metricforest.load(path).metric_.constraints_ for path in (first, second))
     assert len(after.kind) == len(before.kind) + 12
 
@@ -182,13 +182,13 @@ def test_several_files_of_pairs_keep_ids_and_names(tmp_path):
         ends = ids[low : low + 4].astype(dtype)
         frame = pd.DataFrame({"l": ends[:-1], "r": ends[1:], "same": ["same", "no", "same"]})
         frame.to_parquet(tmp_path / f"{name}.parquet")
-    told = [tmp_path / "t.csv", "--id", "id", "--folds", 0, "-o", tmp_path / "m.mf"]
+    given = [tmp_path / "t.csv", "--id", "id", "--folds", 0, "-o", tmp_path / "m.mf"]
     files_ = ["--pairs", tmp_path / "a.parquet", "--pairs", tmp_path / "b.parquet"]
-    said = fit(*told, *files_).stdout
-    assert "6 judgements; used are 4 same, 2 different" in said
+    said = fit(*given, *files_).stdout
+    assert "6 labelled pairs; used are 4 same, 2 different" in said
     assert "merged" not in said
     (tmp_path / "odd.csv").write_text(f"l,r,same\n{ids[0]},{ids[5]},perhaps\n")
-    result = run("fit", *told, *files_, "--pairs", tmp_path / "odd.csv")
+    result = run("fit", *given, *files_, "--pairs", tmp_path / "odd.csv")
     assert result.exit_code == 2
     assert "odd.csv: " in result.stderr
     assert "perhaps" in result.stderr
@@ -198,10 +198,10 @@ def test_suspects_are_labelled_pairs(shop):
     found = table_of(good("suspects", shop, "-n", 5))
     assert found.columns.tolist() == ["a", "b", "answer", "suspicion", "distance"]
     assert (found["suspicion"].diff().dropna() <= 0).all()
-    judged = pd.read_csv(JUDGED, dtype=str)
-    known = {frozenset(pair) for pair in zip(judged["left"], judged["right"], strict=True)}
+    labelled = pd.read_csv(LABELLED, dtype=str)
+    known = {frozenset(pair) for pair in zip(labelled["left"], labelled["right"], strict=True)}
     assert {frozenset(pair) for pair in zip(found["a"], found["b"], strict=True)} <= known
-    # The pair that is judged both ways is the first to look at.
+    # The pair that is labelled both ways is the first to look at.
     assert {*found.loc[0, ["a", "b"]]} == {"S0001", "S0233"}
 
 
@@ -217,7 +217,7 @@ def test_matches_are_near(shop, tmp_path):
     assert across["a"].str.startswith("N").all()
     assert across["b"].str.startswith("S").all()
     result = good("match", shop, "-o", tmp_path / "own.csv")
-    assert "judge some of these matches" in result.stderr
+    assert "label some of these matches" in result.stderr
     said = re.search(r"of ([\d,]+) held-out pairs (\d+) are, (\d+) of these rightly", result.stderr)
     n_pairs, n_near, n_right = (int(text.replace(",", "")) for text in said.groups())
     assert 0 < n_right <= n_near < n_pairs
@@ -271,7 +271,7 @@ def test_tables_in_other_files(tmp_path, suffix):
         extra = ["--sep", ";"]
     else:
         frame.to_csv(path, sep="\t" if suffix == "tsv" else ",", index=False)
-    fit(path, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / "m.mf", "--folds", 0, *extra)
+    fit(path, "--id", "sku", "--pairs", LABELLED, "-o", tmp_path / "m.mf", "--folds", 0, *extra)
     found = table_of(good("neighbors", tmp_path / "m.mf", path, "-k", 1, *extra))
     assert found["query"].tolist() == frame["sku"].tolist()
 
@@ -286,7 +286,7 @@ def test_arrays_and_row_numbers(tmp_path):
         said = fit(
             tmp_path / name, "--pairs", tmp_path / "pairs.csv", "-o", tmp_path / "m.mf"
         ).stdout
-        assert "4 judgements; used are 2 same, 2 different" in said
+        assert "4 labelled pairs; used are 2 same, 2 different" in said
         assert "no --id: rows are called 0, 1, 2" in said
         assert "no threshold" in said
     found = table_of(good("neighbors", tmp_path / "m.mf", tmp_path / "x.npy", "-k", 1))
@@ -305,13 +305,13 @@ def test_fit_says_when_little_can_be_learned(tmp_path):
     noise = pd.DataFrame(rng.choice(ids, (120, 2))).assign(answer=rng.choice([1, 0], 120))
     noise.to_csv(tmp_path / "noise.csv", index=False)
     noise.assign(answer=1).to_csv(tmp_path / "same.csv", index=False)
-    told = ["--id", "sku", "-o", tmp_path / "m.mf", "--pairs"]
-    assert "hardly better than guessing" in fit(PRODUCTS, *told, tmp_path / "noise.csv").stdout
-    assert "same alone teaches nothing" in fit(PRODUCTS, *told, tmp_path / "same.csv").stdout
+    given = ["--id", "sku", "-o", tmp_path / "m.mf", "--pairs"]
+    assert "hardly better than guessing" in fit(PRODUCTS, *given, tmp_path / "noise.csv").stdout
+    assert "same alone teaches nothing" in fit(PRODUCTS, *given, tmp_path / "same.csv").stdout
 
 
 def test_options_choose_columns(tmp_path):
-    said = fit(PRODUCTS, "--id", "sku", "--pairs", JUDGED, "-o", tmp_path / "m.mf", "--folds", 0,
+    said = fit(PRODUCTS, "--id", "sku", "--pairs", LABELLED, "-o", tmp_path / "m.mf", "--folds", 0,
                "--drop", "listed", "--category", "in_stock").stdout  # fmt: skip
     assert "not used: listed (as asked for)" in said
     assert "in_stock (2 levels)" in said
@@ -403,16 +403,19 @@ def write(path: Path, text: str) -> Path:
 
 
 BAD = {
-    "no such table": ("fit nope.csv --pairs {judged} -o m.mf", "nope.csv: no such file"),
+    "no such table": ("fit nope.csv --pairs {labelled} -o m.mf", "nope.csv: no such file"),
     "no such pairs": ("fit {table} --id sku --pairs nope.csv -o m.mf", "nope.csv: no such file"),
-    "a folder": ("fit . --pairs {judged} -o m.mf", "not .* a folder|a folder, not a file"),
+    "a folder": ("fit . --pairs {labelled} -o m.mf", "not .* a folder|a folder, not a file"),
     "wrong separator": (
-        "fit semicolons.csv --id sku --pairs {judged} -o m.mf",
+        "fit semicolons.csv --id sku --pairs {labelled} -o m.mf",
         r"semicolons.csv: no column 'sku'|semicolons.csv: cut at ',' .* separated by ';'",
     ),
-    "separator of two": ("fit {table} --sep ab --pairs {judged} -o m.mf", "must be one character"),
+    "separator of two": (
+        "fit {table} --sep ab --pairs {labelled} -o m.mf",
+        "must be one character",
+    ),
     "no such id": (
-        "fit {table} --id nope --pairs {judged} -o m.mf",
+        "fit {table} --id nope --pairs {labelled} -o m.mf",
         "products.csv: no column 'nope'; it has sku, type",
     ),
     "no such labels": (
@@ -423,9 +426,9 @@ BAD = {
         "fit {table} --labels type --category nope -o m.mf",
         "products.csv: no column 'nope'",
     ),
-    "empty table": ("fit empty.csv --pairs {judged} -o m.mf", "empty.csv: it is empty"),
+    "empty table": ("fit empty.csv --pairs {labelled} -o m.mf", "empty.csv: it is empty"),
     "header only": (
-        "fit header.csv --pairs {judged} -o m.mf",
+        "fit header.csv --pairs {labelled} -o m.mf",
         "header.csv: it has a header and no",
     ),
     "empty pairs": (
@@ -434,7 +437,7 @@ BAD = {
     ),
     "two columns of pairs": (
         "fit {table} --id sku --pairs two.csv -o m.mf",
-        "two.csv: judged pairs need three columns, two ids and an answer, but it has 'a', 'b'",
+        "two.csv: labelled pairs need three columns, two ids and a label, but it has 'a', 'b'",
     ),
     "which answer": ("fit {table} --id sku --pairs five.csv -o m.mf", "five.csv: which of its 5"),
     "strange answer": (
@@ -442,19 +445,19 @@ BAD = {
         "the answer of pair 1 is 'perhaps'; answers are same or different",
     ),
     "ids that do not match": (
-        "fit {table} --id remark --pairs {judged} -o m.mf",
+        "fit {table} --id remark --pairs {labelled} -o m.mf",
         "labelled.csv: no pair names two ids in column 'remark' .* column 'sku' holds them: pass --id",
     ),
     "ids that are not there": (
         "fit {table} --id sku --pairs foreign.csv -o m.mf",
         "foreign.csv: no pair names two ids",
     ),
-    "no id": ("fit {table} --pairs {judged} -o m.mf", "row numbers of .*pass --id sku"),
+    "no id": ("fit {table} --pairs {labelled} -o m.mf", "row numbers of .*pass --id sku"),
     "ids twice": (
         "fit {table} --id type --pairs types.csv -o m.mf",
         "ids must differ, but 'chair'",
     ),
-    "nothing told": (
+    "nothing given": (
         "fit {table} -o m.mf",
         "nothing to learn from: give --pairs, --labels or both",
     ),
@@ -500,7 +503,7 @@ BAD = {
     "strange format": ("neighbors {model} -o out.xyz", "out.xyz: results are written as .csv"),
     "precision beyond 1": ("match {model} --precision 2", "2.0 is not in the range 0<=x<=1"),
     "both cuts": ("match {model} --precision 1 --threshold 1", "exclude each other"),
-    "no threshold": ("match untold.mf", "untold.mf: .*judge more pairs, or name a threshold"),
+    "no threshold": ("match untold.mf", "untold.mf: .*label more pairs, or name a threshold"),
     "too many clusters": ("cluster {model} -n 9999", "586 rows are too few for 9999 clusters"),
     "no such row": ("distance {model} S0001 S9999", "no row is called 'S9999'; there are 586 rows"),
     "no such row there": (
@@ -550,7 +553,7 @@ def test_bad_input_is_one_line_and_exit_code_2(case, bad_folder, shop, monkeypat
     command, message = BAD[case]
     monkeypatch.chdir(bad_folder)
     before = sorted(os.listdir("."))
-    command = command.format(table=PRODUCTS, judged=JUDGED, new=NEW, model=shop)
+    command = command.format(table=PRODUCTS, labelled=LABELLED, new=NEW, model=shop)
     result = run(*shlex.split(command))
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -623,9 +626,9 @@ def test_without_pandas_one_line_says_how_to_get_it(monkeypatch, tmp_path):
 def test_the_real_script_and_an_interrupt(tmp_path):
     script = [sys.executable, "-m", "metricforest.cli"]
     output = tmp_path / "m.mf"
-    told = ["--id", "sku", "--pairs", str(JUDGED), "-o", str(output)]
+    given = ["--id", "sku", "--pairs", str(LABELLED), "-o", str(output)]
     process = subprocess.Popen(
-        [*script, "fit", str(PRODUCTS), *told, "--trees", "100000", "--folds", "0"],
+        [*script, "fit", str(PRODUCTS), *given, "--trees", "100000", "--folds", "0"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -707,7 +710,7 @@ def test_a_pairs_file_without_header(tmp_path):
         "--trees",
         5,
     )
-    assert "p.csv: 181 judgements" in said.stdout
+    assert "p.csv: 181 labelled pairs" in said.stdout
 
 
 def test_the_file_does_not_depend_on_the_cores(tmp_path):
@@ -718,7 +721,7 @@ def test_the_file_does_not_depend_on_the_cores(tmp_path):
             "--id",
             "sku",
             "--pairs",
-            JUDGED,
+            LABELLED,
             "-o",
             tmp_path / f"{jobs}.mf",
             "--trees",

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from metricforest.cli import main
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
-PRODUCTS, JUDGED = SHOP / "products.csv", SHOP / "labelled.csv"
+PRODUCTS, LABELLED = SHOP / "products.csv", SHOP / "labelled.csv"
 needs_nodes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 
 
@@ -39,8 +39,8 @@ def learn(output, *more):
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "shop.mf"
-    told = "--id", "sku", "--pairs", JUDGED, "--trees", 5, "--folds", 2
-    assert run("fit", PRODUCTS, *told, "-o", path).exit_code == 0
+    given = "--id", "sku", "--pairs", LABELLED, "--trees", 5, "--folds", 2
+    assert run("fit", PRODUCTS, *given, "-o", path).exit_code == 0
     return path
 
 
@@ -54,11 +54,11 @@ def copy(tmp_path):
 def test_an_output_is_never_an_input(shop, copy, tmp_path):
     table, model = copy.read_bytes(), shop.read_bytes()
     pairs = tmp_path / "p.csv"
-    pairs.write_bytes(JUDGED.read_bytes())
-    told = "--id", "sku", "--pairs", pairs
+    pairs.write_bytes(LABELLED.read_bytes())
+    given = "--id", "sku", "--pairs", pairs
     for arguments in (
         ("fit", copy, "--labels", "type", "-o", copy),
-        ("fit", copy, *told, "-o", pairs),
+        ("fit", copy, *given, "-o", pairs),
         ("neighbors", shop, copy, "-o", shop, "--format", "csv"),
         ("neighbors", shop, copy, "-o", copy),
         ("match", shop, PRODUCTS, copy, "-o", copy),
@@ -69,7 +69,7 @@ def test_an_output_is_never_an_input(shop, copy, tmp_path):
         assert "it is one of the inputs" in refused(*arguments)
         assert "it is one of the inputs" in refused(*arguments, "--force")
     assert (copy.read_bytes(), shop.read_bytes()) == (table, model)
-    assert pairs.read_bytes() == JUDGED.read_bytes()
+    assert pairs.read_bytes() == LABELLED.read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "json", "parquet"])
@@ -149,10 +149,10 @@ def test_a_pipe_with_a_name_is_not_waited_for(shop, tmp_path, which):
     """In a process of its own: what hangs is ended."""
     os.mkfifo(tmp_path / "pipe")
     pipe, output = str(tmp_path / "pipe"), str(tmp_path / "out")
-    told = ["--id", "sku", "-o", output]
+    given = ["--id", "sku", "-o", output]
     command = {
-        "table": ["fit", pipe, "--pairs", str(JUDGED), *told],
-        "pairs": ["fit", str(PRODUCTS), "--pairs", pipe, *told],
+        "table": ["fit", pipe, "--pairs", str(LABELLED), *given],
+        "pairs": ["fit", str(PRODUCTS), "--pairs", pipe, *given],
         "model": ["neighbors", pipe],
         "queries": ["neighbors", str(shop), pipe],
     }[which]

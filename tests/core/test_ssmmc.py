@@ -272,7 +272,7 @@ def test_planted_clusters_are_found(seed):
     assert max((right == side).mean(), (right != side).mean()) > 0.97
 
 
-def test_unjudged_points_do_not_count_without_C():
+def test_unlabelled_points_do_not_count_without_C():
     problem, _ = clusters_problem(0)
     w, (*_, value), _, groups = solve(problem, start_of(problem), C=0.0)
     assert groups.label_weight[0] == 0

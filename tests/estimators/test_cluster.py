@@ -176,7 +176,7 @@ def test_rings():
     assert v_measure_score(ring, found) == 1.0
 
 
-def test_judgements_decide_what_a_cluster_is():
+def test_labelled_pairs_decide_what_a_cluster_is():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 7))
     loud, quiet = rng.integers(0, 2, 150), rng.integers(0, 2, 150)

@@ -49,10 +49,10 @@ def test_scikit_learn(estimator, check):
 # -------------------------------------------------------------------------------------- which metric
 
 
-def fit_user(user, X, y, **judgements):
+def fit_user(user, X, y, **labelled):
     if isinstance(user, MetricKNeighborsClassifier):
-        return user.fit(X, y, **judgements)
-    return user.fit(X, **judgements)
+        return user.fit(X, y, **labelled)
+    return user.fit(X, **labelled)
 
 
 @pytest.mark.parametrize("User", USERS)

@@ -161,7 +161,7 @@ def test_a_constant_feature_has_no_importance(small):
     assert metric.feature_importances_[5] == 0.0
 
 
-def test_importances_count_triplets_and_do_without_judgements(small):
+def test_importances_count_triplets_and_do_without_labelled_pairs(small):
     X, _classes, _, _ = small
     same = [(i, i + 3, i + 1) for i in range(0, 54)]
     metric = HierarchyForest(20, random_state=0).fit(X, triplets=same)

@@ -1,4 +1,4 @@
-"""Pairs to judge next: what they may not be, whom they depend on, what they aim at."""
+"""Pairs to label next: what they may not be, whom they depend on, what they aim at."""
 
 import time
 

@@ -83,7 +83,7 @@ def test_votes_are_those_of_plain_loops(seed):
     np.testing.assert_allclose(found, loop_votes(pairs, labels, D), atol=1e-9)
 
 
-def test_one_kind_of_judgements(small):
+def test_one_kind_of_labels(small):
     X, _, pairs, labels = small
     same = pairs[labels == 1]
     metric = HierarchyForest(10, random_state=0).fit(X, pairs=same, pair_labels=np.ones(len(same)))

@@ -113,7 +113,7 @@ def test_what_it_cannot_learn_from_is_refused(metric):
         fresh(metric).set_params(n_constraints=0).fit(X, y)
 
 
-def test_euclidean_takes_every_judgement_and_uses_none():
+def test_euclidean_takes_every_labelled_pair_and_uses_none():
     X, y, pairs, labels = three_clusters()
     want = Euclidean().fit(X).pairwise_distances(X)
     given = {"y": y, "pairs": pairs, "pair_labels": labels, "triplets": [[0, 3, 1]]}

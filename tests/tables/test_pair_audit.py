@@ -1,8 +1,8 @@
-"""What labels of drawn candidates say of a match, judged by the truth about all candidates."""
+"""What labels of drawn candidates say of a match, labelled by the truth about all candidates."""
 
 import numpy as np
 import pytest
-from test_pair_model import judged, shops
+from test_pair_model import labelled, shops
 
 from metricforest import PairModel
 from metricforest.tables.pair_audit import STRATA, audit, drawn, strata_of
@@ -88,7 +88,7 @@ def test_equal_probabilities_are_one_stratum():
 
 def test_a_table_is_asked_about_and_the_answer_is_near_the_truth():
     left, right = shops(120)
-    model = PairModel(n_estimators=50, random_state=0).fit(left, right, pairs=judged(120, 150))
+    model = PairModel(n_estimators=50, random_state=0).fit(left, right, pairs=labelled(120, 150))
     left, right = shops(200, seed=3)
     matches = model.match(left, right)
     truth = (matches["a"] == matches["b"]).mean()
@@ -109,7 +109,7 @@ def test_a_table_is_asked_about_and_the_answer_is_near_the_truth():
 
 def test_what_cannot_be_said_is_not_said():
     left, right = shops(60)
-    model = PairModel(n_estimators=20, random_state=0).fit(left, right, pairs=judged(60, 90))
+    model = PairModel(n_estimators=20, random_state=0).fit(left, right, pairs=labelled(60, 90))
     asked = model.questions(40)
     pairs = np.column_stack([asked["a"], asked["b"]])
     told = (asked["a"] == asked["b"]).astype(int)

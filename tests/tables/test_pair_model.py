@@ -1,4 +1,4 @@
-"""A pair model, judged by planted matches, by scikit-learn's own answers, and by what a file gives back."""
+"""A pair model, labelled by planted matches, by scikit-learn's own answers, and by what a file gives back."""
 
 import numpy as np
 import pandas as pd
@@ -46,7 +46,7 @@ def shops(n, seed=0):
     return left, right
 
 
-def judged(n, m, seed=1):
+def labelled(n, m, seed=1):
     """m pairs [m, 3]: a third the same, the others near misses or anything."""
     rng = np.random.default_rng(seed)
     a = rng.choice(n, m, replace=m > n)
@@ -57,14 +57,14 @@ def judged(n, m, seed=1):
 @pytest.fixture(scope="module")
 def learned():
     left, right = shops(120)
-    pairs = judged(120, 150)
+    pairs = labelled(120, 150)
     return left, right, pairs, PairModel(random_state=0).fit(left, right, pairs=pairs)
 
 
 def test_pairs_it_was_not_shown_are_told_apart(learned):
     *_, model = learned
     left, right = shops(100, seed=7)
-    pairs = judged(100, 300, seed=8)
+    pairs = labelled(100, 300, seed=8)
     answer = model.predict(pairs[:, :2], left, right)
     assert (answer == pairs[:, 2]).mean() >= 0.98
     assert model.probability(pairs[:, :2], left, right)[answer].min() >= model.threshold_
@@ -72,7 +72,7 @@ def test_pairs_it_was_not_shown_are_told_apart(learned):
 
 def test_fifty_pairs_are_not_worse_than_none():
     left, right = shops(200)
-    pairs = judged(200, 250, seed=3)
+    pairs = labelled(200, 250, seed=3)
     for seed in range(3):
         told = pairs[np.random.default_rng(seed).permutation(250)]
         model = PairModel(n_estimators=50, random_state=seed).fit(left, right, pairs=told[:50])
@@ -90,7 +90,7 @@ def test_fifty_pairs_are_not_worse_than_none():
 def test_the_order_of_a_pair_in_one_table_is_of_no_matter():
     left, right = shops(40)
     table = {name: left[name] + right[name] for name in left}
-    pairs = judged(40, 60)
+    pairs = labelled(40, 60)
     pairs[:, 1] += 40
     model = PairModel(n_estimators=20, random_state=0).fit(table, pairs=pairs)
     turned = pairs[:, [1, 0]]
@@ -249,7 +249,7 @@ def test_reasons_are_in_words_of_columns_and_values():
     [
         ([[0, 0, 1], [1, 1, 1], [0, 1, 0]], "of 3 pairs 2 are the same"),
         ([[0, 5, 1]], "pair 1: no row of the second table is called 5; there are 2 rows: 0, 1"),
-        ([[0, 1]], "pairs need 3 columns, two ids and an answer, got 2"),
+        ([[0, 1]], "pairs need 3 columns, two ids and a label, got 2"),
         ([[0, 1, 7]], "the answer of pair 1 is '7'"),
     ],
 )

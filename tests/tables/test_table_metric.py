@@ -1,4 +1,4 @@
-"""Columns, their preparation, judged pairs by ids, and the metric over tables."""
+"""Columns, their preparation, labelled pairs by ids, and the metric over tables."""
 
 import datetime as dt
 import json
@@ -21,11 +21,10 @@ from metricforest import HierarchyForest, TableMetric, TablePreparation, cli, ri
 from metricforest.storage.format import write
 from metricforest.storage.registry import content_of
 from metricforest.supervision import constraints
-from metricforest.tables import columns
+from metricforest.tables import columns, pair_labels
 from metricforest.tables import metric as table_metric
-from metricforest.tables import pair_labels as judgements
 from metricforest.tables.columns import as_text, kind_of, parse
-from metricforest.tables.pair_labels import read_judgements
+from metricforest.tables.pair_labels import read_labelled_pairs
 from metricforest.tables.preparation import UnreadableWarning
 
 DATA = Path(__file__).parents[1] / "data"
@@ -52,7 +51,7 @@ def shop(n: int = 120, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, group
 
 
-def judged(group: np.ndarray, m: int = 150, seed: int = 1) -> pd.DataFrame:
+def labelled(group: np.ndarray, m: int = 150, seed: int = 1) -> pd.DataFrame:
     a, b = np.random.default_rng(seed).integers(0, len(group), (2, m))
     a, b = a[a != b], b[a != b]
     return pd.DataFrame(
@@ -72,7 +71,7 @@ def small(**params) -> TableMetric:
 @pytest.fixture(scope="module")
 def learned():
     frame, group = shop()
-    return small().fit(frame, pairs=judged(group)), frame, group
+    return small().fit(frame, pairs=labelled(group)), frame, group
 
 
 # ---------------------------------------------------------------------------------------- columns
@@ -318,10 +317,10 @@ def test_a_preparation_survives_its_file(rows, data, tmp_path):
     np.testing.assert_array_equal(again.preparation_.transform(queries), features)
 
 
-# ------------------------------------------------------------------------------------- judgements
+# ------------------------------------------------------------------------------------- labelled pairs
 
 
-def test_judgements_are_merged_and_counted():
+def test_labelled_pairs_are_merged_and_counted():
     ids = np.array(["a", "b", "c", "d"])
     given = [
         ["a", "b", "same"],
@@ -334,7 +333,7 @@ def test_judgements_are_merged_and_counted():
         ["c", "d", "?"],
         ["b", "d", "-1"],
     ]
-    found = read_judgements(given, None, ids)
+    found = read_labelled_pairs(given, None, ids)
     assert found.pairs.tolist() == [[0, 1], [0, 2], [0, 2], [1, 3]]
     assert found.labels.tolist() == [1, -1, 1, -1]
     assert (found.n_given, found.merged, found.n_unknown, found.selves, found.unsure) == (
@@ -363,18 +362,18 @@ def test_judgements_are_merged_and_counted():
 def test_answers_come_in_many_words(answers):
     ids = np.arange(3)
     pairs = pd.DataFrame({"a": [0, 1], "b": [1, 2], "c": answers})
-    assert read_judgements(pairs, None, ids).labels.tolist() == [1, -1]
-    assert read_judgements([[0, 1], [1, 2]], answers, ids).labels.tolist() == [1, -1]
+    assert read_labelled_pairs(pairs, None, ids).labels.tolist() == [1, -1]
+    assert read_labelled_pairs([[0, 1], [1, 2]], answers, ids).labels.tolist() == [1, -1]
 
 
-def test_bad_judgements_are_refused():
+def test_bad_labelled_pairs_are_refused():
     ids = np.arange(3)
     with pytest.raises(ValueError, match="the answer of pair 1 is 'perhaps'; answers are same or"):
-        read_judgements([["0", "1", "perhaps"]], None, ids)
-    with pytest.raises(ValueError, match="pairs need 3 columns, two ids and an answer, got 2"):
-        read_judgements([[0, 1]], None, ids)
+        read_labelled_pairs([["0", "1", "perhaps"]], None, ids)
+    with pytest.raises(ValueError, match="pairs need 3 columns, two ids and a label, got 2"):
+        read_labelled_pairs([[0, 1]], None, ids)
     with pytest.raises(ValueError, match="1 pairs, but 2 pair_labels"):
-        read_judgements([[0, 1]], [1, 0], ids)
+        read_labelled_pairs([[0, 1]], [1, 0], ids)
 
 
 # ------------------------------------------------------------------------------------- the metric
@@ -398,7 +397,7 @@ def test_a_table_is_learned_asked_and_answered_by_ids(learned):
 def test_polars_answers_in_polars_and_equally(learned):
     metric, frame, group = learned
     other = pl.from_pandas(frame)
-    again = small().fit(other, pairs=pl.from_pandas(judged(group)))
+    again = small().fit(other, pairs=pl.from_pandas(labelled(group)))
     np.testing.assert_array_equal(again.pairwise_distances(other), metric.pairwise_distances(frame))
     table = again.neighbors(other[:2], 2)
     assert isinstance(table, pl.DataFrame)
@@ -406,7 +405,7 @@ def test_polars_answers_in_polars_and_equally(learned):
     assert isinstance(again.match(other, threshold=0.0), pl.DataFrame)
 
 
-def test_a_file_keeps_everything_but_the_judgements(learned, tmp_path):
+def test_a_file_keeps_everything_but_the_labelled_pairs(learned, tmp_path):
     metric, frame, _ = learned
     metric.save(tmp_path / "shop.mf")
     for mmap in (False, True):
@@ -420,7 +419,7 @@ def test_a_file_keeps_everything_but_the_judgements(learned, tmp_path):
         assert again.threshold_ == metric.threshold_
         assert again.feature_names_in_.tolist() == frame.columns.tolist()
         assert again.preparation_.notes_ == metric.preparation_.notes_
-        assert again.judgements_ is None
+        assert again.labelled_pairs_ is None
     again.save(tmp_path / "again.mf")
     assert (tmp_path / "again.mf").read_bytes() == (tmp_path / "shop.mf").read_bytes()
 
@@ -445,7 +444,7 @@ def test_the_golden_file_still_loads():
 def test_any_metric_may_stand_inside(name, tmp_path):
     frame, group = shop(60)
     metric = TableMetric(getattr(rivals, name)(), id="sku", random_state=0)
-    metric.fit(frame, pairs=judged(group, 60))
+    metric.fit(frame, pairs=labelled(group, 60))
     metric.save(tmp_path / "other.mf")
     again = metricforest.load(tmp_path / "other.mf")
     np.testing.assert_array_equal(again.pairwise_distances(frame), metric.pairwise_distances(frame))
@@ -497,7 +496,7 @@ def test_labels_may_be_a_column(tmp_path):
 def test_ids_are_the_column_the_index_or_row_numbers():
     frame, group = shop(40)
     forest = HierarchyForest(3, standardize=False)
-    pairs = judged(group, 40)
+    pairs = labelled(group, 40)
     by_index = TableMetric(forest, cv=0).fit(frame.set_index("sku"), pairs=pairs)
     assert by_index.ids_.tolist() == frame["sku"].tolist()
     numbered = TableMetric(forest, cv=0).fit(frame, pairs=[[0, 1, 1], [0, 2, 0]])
@@ -513,7 +512,7 @@ def test_long_whole_numbers_keep_their_last_digit(frame):
     pairs = frame({"a": ids[[0, 2]], "b": ids[[1, 4]], "c": [1, 0]})
     metric = TableMetric(HierarchyForest(2), id="key", cv=0, random_state=0).fit(table, pairs=pairs)
     assert metric.ids_.tolist() == ids.tolist()
-    assert metric.judgements_.pairs.tolist() == [[0, 1], [2, 4]]
+    assert metric.labelled_pairs_.pairs.tolist() == [[0, 1], [2, 4]]
     beyond = [2**64 + i for i in range(30)]
     assert metric.fit({"key": beyond, "x": np.arange(30) % 7}).ids_[0] == str(2**64)
     with pytest.raises(ValueError, match=r"ids have at most 200 characters, but 'aaaa.* has 300"):
@@ -522,7 +521,7 @@ def test_long_whole_numbers_keep_their_last_digit(frame):
 
 def test_fit_refuses_what_it_cannot_use():
     frame, group = shop(30)
-    pairs = judged(group, 20)
+    pairs = labelled(group, 20)
     with pytest.raises(ValueError, match="ids must differ, but 'p000' is the id of 2 rows"):
         small().fit(pd.concat([frame, frame[:1]]), pairs=pairs)
     with pytest.raises(ValueError, match="row 2 has no id in column 'sku'"):
@@ -531,7 +530,7 @@ def test_fit_refuses_what_it_cannot_use():
         TableMetric(id="nope").fit(frame)
     with pytest.raises(ValueError, match="has no column 'nope'"):
         small().fit(frame, "nope")
-    with pytest.raises(ValueError, match="no judged pair is left of 1: 1 with ids that are not"):
+    with pytest.raises(ValueError, match="no labelled pair is left of 1: 1 with ids that are not"):
         small().fit(frame, pairs=[["x", "y", 1]])
     with pytest.raises(ValueError, match="pair_labels were given without pairs"):
         small().fit(frame, pair_labels=[1])
@@ -550,7 +549,7 @@ def test_fit_refuses_what_it_cannot_use():
 def test_a_refused_fit_leaves_the_metric_as_it_was(learned):
     metric, frame, _ = learned
     before = metric.neighbors(frame[:3])
-    with pytest.raises(ValueError, match="no judged pair is left"):
+    with pytest.raises(ValueError, match="no labelled pair is left"):
         metric.fit(frame, pairs=[["x", "y", 1]])
     assert metric.neighbors(frame[:3]).equals(before)
     assert hasattr(metric, "threshold_")
@@ -582,15 +581,15 @@ def test_a_threshold_is_chosen_by_held_out_pairs(learned):
         metric.threshold_for(3)
     untold = small(cv=0).fit(frame)
     assert not hasattr(untold, "threshold_")
-    with pytest.raises(ValueError, match="of 0 pairs held out 0 are the same: judge more pairs"):
+    with pytest.raises(ValueError, match="of 0 pairs held out 0 are the same: label more pairs"):
         untold.match(frame)
     assert (metric.predict_pairs(frame[:4], frame[:4]) == 1).all()
 
 
 def test_a_threshold_may_be_calibrated_by_ids(learned):
     _, frame, group = learned
-    metric = small(cv=0).fit(frame, pairs=judged(group))
-    metric.calibrate_threshold(judged(group, seed=5), None, X=frame, strategy="accuracy")
+    metric = small(cv=0).fit(frame, pairs=labelled(group))
+    metric.calibrate_threshold(labelled(group, seed=5), None, X=frame, strategy="accuracy")
     assert 0 < metric.threshold_ < 1
     assert len(metric.match(frame)) == len(metric.match(frame, threshold=metric.threshold_))
 
@@ -624,9 +623,9 @@ def test_explanations_speak_of_the_table(learned):
     with pytest.raises(ValueError, match="one of the tables has 2"):
         metric.explain_pair(frame[:2], "p005")
     other = TableMetric(rivals.Euclidean(), id="sku", cv=0).fit(frame)
-    with pytest.raises(TypeError, match="a Euclidean cannot say what to judge next"):
+    with pytest.raises(TypeError, match="a Euclidean cannot say what to label next"):
         other.suggest_pairs(3)
-    with pytest.raises(TypeError, match="a Euclidean cannot doubt judgements"):
+    with pytest.raises(TypeError, match="a Euclidean cannot doubt labelled pairs"):
         other.suspect_pairs(3)
     with pytest.raises(TypeError, match="a Euclidean cannot explain its distances"):
         other.explain_pair("p003", "p005")
@@ -651,16 +650,16 @@ def test_long_whole_numbers_keep_their_digits(kind):
         "nullable": lambda: pd.Series([*numbers, None], dtype="Int64"),
         "polars": lambda: pl.Series([*numbers, None]),
     }[kind]()
-    assert judgements.label_codes(column, len(column))[:4].tolist() == [0, 1, 2, 3]
+    assert pair_labels.label_codes(column, len(column))[:4].tolist() == [0, 1, 2, 3]
     assert columns.items_of(column)[:4] == numbers
     assert columns.parse(column, "category")[0][:4].tolist() == [str(n) for n in numbers]
 
 
 def test_labels_of_a_table_are_missing_where_those_of_an_array_are():
     y = ["oak", None, "", " ", "-1", -1, float("nan"), "elm"]
-    assert judgements.label_codes(y, len(y)).tolist() == [1, -1, -1, -1, -1, -1, -1, 0]
+    assert pair_labels.label_codes(y, len(y)).tolist() == [1, -1, -1, -1, -1, -1, -1, 0]
     assert constraints.check_labels(y, len(y)).tolist() == [1, -1, -1, -1, -1, -1, -1, 0]
-    assert judgements.label_codes(["-1.0", "2.0", 2], 3).tolist() == [-1, 0, 0]
+    assert pair_labels.label_codes(["-1.0", "2.0", 2], 3).tolist() == [-1, 0, 0]
 
 
 def test_a_number_and_its_text_are_one_level():

@@ -1,4 +1,4 @@
-"""The command line: from a table and a few judged pairs to neighbours, matches and clusters.
+"""The command line: from a table and a few labelled pairs to neighbours, matches and clusters.
 
 A command reads its arguments, calls the library and writes one result. Results go to standard output or
 whole to a file; what is worth knowing beside them goes to standard error. Whatever goes wrong that

@@ -348,4 +348,4 @@ class naming:
 @click.version_option(__version__, prog_name=PROGRAM)
 @click.option("--debug", is_flag=True, help="Show where an error came from.")
 def main(debug: bool) -> None:
-    """Learn a distance from a table and a few judged pairs, and use it."""
+    """Learn a distance from a table and a few labelled pairs, and use it."""

@@ -95,17 +95,17 @@ def dedupe(
     to_ask = None
     if ask is not None:
         to_ask = destination(ask, None, False, force, QUESTIONS, (table, *pairs))
-    judged = [read_pairs(path) for path in pairs]
+    labelled = [read_pairs(path) for path in pairs]
     frame = files.read_table(table, sep=separator(sep))
     if id_ is not None and id_ not in frame.columns:
         known = ", ".join(map(str, frame.columns[:20]))
         raise click.ClickException(f"{table}: no column {id_!r}; it has {known}")
     for i, path in enumerate(pairs):
-        judged[i] = settle_header(judged[i], frame, id_)
-        check_ids(judged[i], frame, id_, table, path)
+        labelled[i] = settle_header(labelled[i], frame, id_)
+        check_ids(labelled[i], frame, id_, table, path)
     model = PairModel(id=id_, n_jobs=jobs, random_state=seed)
     with naming(table):
-        found = Deduplication(model, threshold, candidates).fit(frame, pairs=joined(judged))
+        found = Deduplication(model, threshold, candidates).fit(frame, pairs=joined(labelled))
     pd = files.pandas()
     to.write(counted([pd.DataFrame(found.table())], "rows", output))
     if to_ask is not None:

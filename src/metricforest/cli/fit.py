@@ -1,4 +1,4 @@
-"""`demo` and `fit`: what a table and judged pairs hold, and what was learned from them."""
+"""`demo` and `fit`: what a table and labelled pairs hold, and what was learned from them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from ..tables.metric import TableMetric
 
 GUESSING = 0.6  # pair AUC below which a user should know that little was learned
-ANSWER_NAMES = frozenset(
+LABEL_NAMES = frozenset(
     ["same", "label", "answer", "match", "judgement", "judgment", "verdict", "is_match", "is_same"]
 )
 
 
 @main.command(epilog=example("metricforest demo"))
 def demo() -> None:
-    """Learn from 500 judged pairs of data that comes along; print a table, write demo.png."""
+    """Learn from 500 labelled pairs of data that comes along; print a table, write demo.png."""
     from .. import demo as module
 
     module.main()
@@ -44,7 +44,7 @@ def demo() -> None:
     epilog=example(
         "metricforest fit products.csv --id sku --pairs labelled.csv -o shop.mf",
         "metricforest fit flowers.parquet --labels species -o flowers.mf",
-        "metricforest fit big.csv --id key --pairs judged.tsv --max-rows 50000 -o big.mf",
+        "metricforest fit big.csv --id key --pairs labels.tsv --max-rows 50000 -o big.mf",
     )
 )
 @click.argument("table")
@@ -52,7 +52,7 @@ def demo() -> None:
     "--pairs",
     metavar="FILE",
     multiple=True,
-    help="Judged pairs: two ids and same or different (1 or 0, +1 or -1, true or false, match "
+    help="Labelled pairs: two ids and same or different (1 or 0, +1 or -1, true or false, match "
     "or distinct). May be given several times.",
 )
 @click.option("--labels", metavar="COLUMN", help="Column with class labels; empty: unlabelled.")
@@ -82,12 +82,12 @@ def demo() -> None:
     type=click.FloatRange(0.0, 1e6, min_open=True),
     default=4.0,  # as tables.ALPHA, which takes long to import
     show_default=True,
-    help="How sharply planes part rows. The paper's 0.5 tells same from different less well.",
+    help="How sharply planes separate rows. The paper's 0.5 tells same from different less well.",
 )
 @click.option(
     "--implied",
     is_flag=True,
-    help="Learn also from what the judgements imply (a is b, b is c). Not for noisy ones.",
+    help="Learn also from what the labelled pairs imply (a is b, b is c). Not for noisy ones.",
 )
 @click.option("--category", metavar="COLUMN", multiple=True, help="Column of codes, not numbers.")
 @click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use.")
@@ -115,11 +115,11 @@ def fit(
     as_json: bool,
     force: bool,
 ) -> None:
-    """Learn a distance from TABLE (.csv, .tsv, .parquet, .npy, .npz) and judged pairs."""
+    """Learn a distance from TABLE (.csv, .tsv, .parquet, .npy, .npz) and labelled pairs."""
     from ..storage.format import no_model
     from ..storage.outputs import check_output
     from ..tables.columns import as_table, values_of
-    from ..tables.pair_labels import read_answer
+    from ..tables.pair_labels import read_label
 
     if not pairs and labels is None:
         raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
@@ -134,18 +134,18 @@ def fit(
         hint=ANYWAY,
     )
     started = time.perf_counter()
-    judged = [read_pairs(path) for path in pairs]
-    frame, n_rows = read_rows(table, judged, id_, max_rows, separator(sep), seed)
+    labelled = [read_pairs(path) for path in pairs]
+    frame, n_rows = read_rows(table, labelled, id_, max_rows, separator(sep), seed)
     for column in (id_, labels, *category, *drop):
         if column is not None and column not in frame.columns:
             known = ", ".join(map(str, frame.columns[:20]))
             raise click.ClickException(f"{table}: no column {column!r}; it has {known}")
     for i, path in enumerate(pairs):
-        judged[i] = settle_header(judged[i], frame, id_)
-        check_ids(judged[i], frame, id_, table, path)
+        labelled[i] = settle_header(labelled[i], frame, id_)
+        check_ids(labelled[i], frame, id_, table, path)
         with naming(path):
-            for row, answer in enumerate(values_of(judged[i].iloc[:, 2]).tolist()):
-                read_answer(answer, row)
+            for row, label in enumerate(values_of(labelled[i].iloc[:, 2]).tolist()):
+                read_label(label, row)
 
     from ..hierarchy import HierarchyForest
     from ..tables.metric import TableMetric
@@ -166,19 +166,19 @@ def fit(
         cv=folds,
         random_state=seed,
     )
-    told = False
+    shown = False
 
     def progress(line: str) -> None:
-        nonlocal told
-        if not told and not as_json:
+        nonlocal shown
+        if not shown and not as_json:
             show(what_was_read(model, table, n_rows, " + ".join(pairs), labels))
-        told = True
+        shown = True
         if sys.stderr.isatty():
             click.echo(line, err=True)
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="pairs left out")  # said in what was read
-        model.fit(as_table(frame), labels, pairs=joined(judged), progress=progress)
+        model.fit(as_table(frame), labels, pairs=joined(labelled), progress=progress)
     of_this_run = {"verbose": 0, "n_jobs": None}  # not of the model: its file shall not differ
     model.metric_.set_params(**of_this_run)
     model.set_params(**{f"metric__{name}": value for name, value in of_this_run.items()})
@@ -193,49 +193,51 @@ def fit(
 
 
 def read_pairs(path: str) -> Any:
-    """The file of judged pairs as three columns of text: two ids and an answer."""
+    """The file of labelled pairs as three columns of text: two ids and a label."""
     from ..tables import files
 
     frame = files.read_table(path, sep=files.guess_separator(path))
     if frame.shape[1] > 3:
-        known = [c for c in frame.columns if str(c).strip().lower() in ANSWER_NAMES]
+        known = [c for c in frame.columns if str(c).strip().lower() in LABEL_NAMES]
         if len(known) != 1:
             raise click.ClickException(
-                f"{path}: which of its {frame.shape[1]} columns holds the answers? Call one "
-                "'same', or keep two ids and the answer only"
+                f"{path}: which of its {frame.shape[1]} columns holds the labels? Call one "
+                "'same', or keep two ids and the label only"
             )
         ends = [c for c in frame.columns if c != known[0]][:2]
         frame = frame[[*ends, known[0]]]
     if frame.shape[1] < 3:
         raise click.ClickException(
-            f"{path}: judged pairs need three columns, two ids and an answer, "
+            f"{path}: labelled pairs need three columns, two ids and a label, "
             f"but it has {', '.join(map(repr, map(str, frame.columns)))}"
         )
     return frame
 
 
-def joined(judged: list[Any]) -> Any:
+def joined(labelled: list[Any]) -> Any:
     """The pairs of all files in one frame; None of none."""
     from ..tables.files import pandas
 
-    if not judged:
+    if not labelled:
         return None
-    names = judged[0].columns
-    parts = [part.set_axis(names, axis=1).astype(object) for part in judged]  # ids stay as they are
+    names = labelled[0].columns
+    parts = [
+        part.set_axis(names, axis=1).astype(object) for part in labelled
+    ]  # ids stay as they are
     return pandas().concat(parts, ignore_index=True)
 
 
 def read_rows(
-    path: str, judged: list[Any], id_: str | None, max_rows: int, sep: str | None, seed: int
+    path: str, labelled: list[Any], id_: str | None, max_rows: int, sep: str | None, seed: int
 ) -> tuple[Any, int]:
-    """(the rows to learn from, how many there are): judged ones, and a sample of the others."""
+    """(the rows to learn from, how many there are): labelled ones, and a sample of the others."""
     import numpy as np
 
     from ..tables import files
     from ..tables.columns import id_text
 
     named: set[str] = set()
-    for part in judged:
+    for part in labelled:
         named |= {id_text(v) for v in part.iloc[:, :2].to_numpy().ravel()}
         named |= {id_text(name) for name in part.columns[:2]}
 
@@ -261,21 +263,21 @@ def read_rows(
     return frame, total
 
 
-def settle_header(judged: Any, frame: Any, id_: str | None) -> Any:
+def settle_header(labelled: Any, frame: Any, id_: str | None) -> Any:
     """The pairs, with their header as the first of them where it is one: two known ids."""
     from ..tables.columns import id_text
     from ..tables.files import pandas
 
     known = known_ids(frame, id_)
-    head = [str(name).strip() for name in judged.columns]
+    head = [str(name).strip() for name in labelled.columns]
     # pandas calls a second column "1" "1.1"
     head = [
         h.rpartition(".")[0] if h.rpartition(".")[0] in head[:i] else h for i, h in enumerate(head)
     ]
     if not {id_text(h) for h in head[:2]} <= known:
-        return judged
-    first = pandas().DataFrame([head], columns=judged.columns)
-    return pandas().concat([first, judged], ignore_index=True)
+        return labelled
+    first = pandas().DataFrame([head], columns=labelled.columns)
+    return pandas().concat([first, labelled], ignore_index=True)
 
 
 def known_ids(frame: Any, id_: str | None) -> set[str]:
@@ -284,12 +286,12 @@ def known_ids(frame: Any, id_: str | None) -> set[str]:
     return {id_text(v) for v in (frame.index if id_ is None else frame[id_])}
 
 
-def check_ids(judged: Any, frame: Any, id_: str | None, table: str, pairs: str) -> None:
+def check_ids(labelled: Any, frame: Any, id_: str | None, table: str, pairs: str) -> None:
     """Raise where no pair names two rows of the table, and say which column would do."""
     from ..tables.columns import id_text
 
     known = known_ids(frame, id_)
-    ends = [[id_text(a), id_text(b)] for a, b in judged.iloc[:, :2].to_numpy().tolist()]
+    ends = [[id_text(a), id_text(b)] for a, b in labelled.iloc[:, :2].to_numpy().tolist()]
     asked = {end for pair in ends for end in pair}
     if any(a in known and b in known for a, b in ends):
         return
@@ -314,29 +316,29 @@ def what_was_read(
     width = preparation.n_features_in_
     lines = [f"{table}: {n_rows:,} rows, {width} column{'s' * (width != 1)}"]
     if len(model.ids_) < n_rows:
-        lines[0] += f"; learning from {len(model.ids_):,} of the rows, judged ones among them"
+        lines[0] += f"; learning from {len(model.ids_):,} of the rows, labelled ones among them"
     lines += columns_in_use(preparation.columns_)
     lines += [f"  not used: {name} ({why})" for name, why in preparation.dropped_.items()]
     lines += [f"  note: {note}" for note in preparation.notes_]
     if model.id is None:
         lines.append("  no --id: rows are called 0, 1, 2, ... by their place")
-    judged = model.judgements_
-    if judged is not None:
-        n_same = int((judged.labels == 1).sum())
+    labelled = model.labelled_pairs_
+    if labelled is not None:
+        n_same = int((labelled.labels == 1).sum())
         lines.append(
-            f"{pairs}: {judged.n_given:,} judgements; used are {n_same:,} same, "
-            f"{len(judged.labels) - n_same:,} different"
+            f"{pairs}: {labelled.n_given:,} labelled pairs; used are {n_same:,} same, "
+            f"{len(labelled.labels) - n_same:,} different"
         )
-        if judged.merged:
-            lines.append(f"  merged: {judged.merged} that had been given before")
-        if judged.contradictions:
-            some = ", ".join(f"{a} - {b}" for a, b in judged.contradictions[:3])
+        if labelled.merged:
+            lines.append(f"  merged: {labelled.merged} that had been given before")
+        if labelled.contradictions:
+            some = ", ".join(f"{a} - {b}" for a, b in labelled.contradictions[:3])
             lines.append(
-                f"  contradictions: {len(judged.contradictions)} judged both ways, both stay ({some})"
+                f"  contradictions: {len(labelled.contradictions)} labelled both ways, both stay ({some})"
             )
-        lines += [f"  left out: {part}" for part in judged.left_out()]
-        if n_same == len(judged.labels) and labels is None:
-            lines.append("  note: same alone teaches nothing; judge some pairs that are different")
+        lines += [f"  left out: {part}" for part in labelled.left_out()]
+        if n_same == len(labelled.labels) and labels is None:
+            lines.append("  note: same alone teaches nothing; label some pairs that are different")
     return lines
 
 
@@ -368,11 +370,9 @@ def what_was_learned(model: TableMetric) -> list[str]:
         folds = ", ".join(f"{value:.3f}" for value in model.cv_auc_)
         lines[0] += f" (by fold: {folds})"
     if auc is not None and auc < GUESSING:
-        lines.append(
-            "  that is hardly better than guessing, 0.5: check the answers and the columns"
-        )
+        lines.append("  that is hardly better than guessing, 0.5: check the labels and the columns")
     if figures["threshold"] is None:
-        lines.append("no threshold: that needs 5 held-out pairs of each kind; judge more pairs")
+        lines.append("no threshold: that needs 5 held-out pairs of each kind; label more pairs")
     else:
         lines.append(
             f"suggested threshold {figures['threshold']:.4g}: precision "
@@ -385,7 +385,7 @@ def report(model: TableMetric, n_rows: int) -> dict[str, Any]:
     """What is known of a model, for machines."""
     import numpy as np
 
-    preparation, judged = model.preparation_, model.judgements_
+    preparation, labelled = model.preparation_, model.labelled_pairs_
     threshold = getattr(model, "threshold_", None)
     called = model.held_out_distance_ <= (-1 if threshold is None else threshold)
     hits = int((called & model.held_out_same_).sum())
@@ -403,14 +403,14 @@ def report(model: TableMetric, n_rows: int) -> dict[str, Any]:
         "precision": hits / called.sum() if called.any() else None,
         "recall": hits / model.held_out_same_.sum() if called.any() else None,
     }
-    if judged is not None:
+    if labelled is not None:
         answer["pairs"] = {
-            "given": judged.n_given,
-            "same": int((judged.labels == 1).sum()),
-            "different": int((judged.labels == -1).sum()),
-            "merged": judged.merged,
-            "contradictions": judged.contradictions,
-            "unknown_ids": judged.unknown,
-            "left_out": judged.n_unknown + judged.selves + judged.unsure,
+            "given": labelled.n_given,
+            "same": int((labelled.labels == 1).sum()),
+            "different": int((labelled.labels == -1).sum()),
+            "merged": labelled.merged,
+            "contradictions": labelled.contradictions,
+            "unknown_ids": labelled.unknown,
+            "left_out": labelled.n_unknown + labelled.selves + labelled.unsure,
         }
     return answer

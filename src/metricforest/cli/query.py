@@ -113,7 +113,7 @@ def neighbors(
 @click.option(
     "--precision",
     type=click.FloatRange(0, 1),
-    help="Share of the matches that shall be right, judged by held-out pairs.",
+    help="Share of the matches that shall be right, measured on held-out pairs.",
 )
 @click.option("--threshold", type=click.FloatRange(0), help="Farthest distance of a match.")
 @click.option(
@@ -144,7 +144,7 @@ def match(
 
     Without A, both in the model's own table. Rows are called the same up to the model's threshold,
     to one that reaches a --precision, or to a --threshold of your own. Precision holds for pairs
-    like the judged ones: if fewer of all pairs are the same, fewer matches are right.
+    like the labelled ones: if fewer of all pairs are the same, fewer matches are right.
     """
     from ..tables.columns import as_table
     from ..tables.files import pandas
@@ -192,7 +192,7 @@ def match(
         say(f"called the same: rows no farther apart than {cut:.4g}" + called_so_far(metric, cut))
         if threshold is None:
             say(
-                "others may be less clear: judge some of these matches, add them to the pairs and fit "
+                "others may be less clear: label some of these matches, add them to the pairs and fit "
                 "again"
             )
 
@@ -287,7 +287,7 @@ def suggest(
     force: bool,
     jobs: int,
 ) -> None:
-    """Pairs of the model's table that are worth judging next.
+    """Pairs of the model's table that are worth labelling next.
 
     Fill in the column answer and give the file to `fit` with another --pairs. Most is gained with
     models that learn from what is implied (fit --implied).
@@ -322,7 +322,7 @@ def suspects(
     force: bool,
     jobs: int,
 ) -> None:
-    """Judgements that the model disbelieves, the most doubtful first: look at these again."""
+    """Labelled pairs that the model disbelieves, the most doubtful first: look at these again."""
     from ..tables.files import pandas
 
     to = destination(output, format_, as_json, force, SUSPECTS, (model,))

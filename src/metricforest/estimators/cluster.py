@@ -221,21 +221,21 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         k = min(self.n_neighbors, len(self.labels_))
         return self._membership(*self._nearest(queries, k))
 
-    def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **judgements: Any) -> Any:
+    def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **labelled: Any) -> Any:
         """`fit`, then the cluster of every row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-        **judgements : array-like
+        **labelled : array-like
             As in `fit`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
         """
-        return self.fit(X, y, **judgements).labels_
+        return self.fit(X, y, **labelled).labels_
 
 
 class Obeying(NamedTuple):

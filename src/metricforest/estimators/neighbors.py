@@ -56,10 +56,10 @@ class MetricUser(BaseEstimator):
         """Number of rows, all of them right."""
         return len(validate_data(self, X, reset=reset, dtype=np.float64))
 
-    def _learn(self, X: Any, y: Any, judgements: dict[str, Any]) -> Metric:
+    def _learn(self, X: Any, y: Any, labelled: dict[str, Any]) -> Metric:
         """The metric, learned from all this or frozen, that searches among the rows of X."""
         if isinstance(self.metric, FrozenEstimator):
-            given = [name for name, value in judgements.items() if value is not None]
+            given = [name for name, value in labelled.items() if value is not None]
             if given:
                 raise ValueError(
                     f"{' and '.join(given)} were given, but a frozen metric learns no more"
@@ -70,7 +70,7 @@ class MetricUser(BaseEstimator):
         metric = HierarchyForest() if self.metric is None else clone(self.metric)
         if self.random_state is not None and metric.get_params().get("random_state", 0) is None:
             metric.set_params(random_state=self.random_state)
-        return metric.fit(X, y, **judgements)
+        return metric.fit(X, y, **labelled)
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances and rows nearest to prepared queries, or to the rows of `fit` themselves."""
@@ -151,7 +151,7 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
         y : array-like of shape (n_samples,), default=None
             Class labels, -1 for unlabelled rows.
         pairs, pair_labels, triplets : array-like, default=None
-            Judgements as in `HierarchyForest.fit`.
+            Labelled pairs as in `HierarchyForest.fit`.
 
         Returns
         -------
@@ -176,21 +176,21 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Entries per row: with distances, the row itself comes on top, as in scikit-learn."""
         return self.n_neighbors + (self.mode == "distance")
 
-    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **judgements: Any) -> Any:
+    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **labelled: Any) -> Any:
         """`fit`, then the graph of the rows of `X`: every row is the first of its own neighbours.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-        **judgements : array-like
+        **labelled : array-like
             As in `fit`.
 
         Returns
         -------
         graph : csr_matrix of shape (n_samples, n_samples)
         """
-        n_rows = len(self.fit(X, y, **judgements).metric_._rows)
+        n_rows = len(self.fit(X, y, **labelled).metric_._rows)
         if self._n_entries == 1:
             distance, index = np.empty((n_rows, 0)), np.empty((n_rows, 0), np.int64)
         else:
@@ -325,7 +325,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
         y : array-like of shape (n_samples,)
             Class labels; `unlabelled` (-1) where there is none.
         pairs, pair_labels, triplets : array-like, default=None
-            Judgements as in `HierarchyForest.fit`, in addition to pairs drawn from `y`.
+            Labelled pairs as in `HierarchyForest.fit`, in addition to pairs drawn from `y`.
 
         Returns
         -------

@@ -105,10 +105,10 @@ class Deduplication(BaseEstimator):
         ----------
         table : frame, dict of columns or array-like
         pairs : frame or array-like of shape (n_pairs, 3) or (n_pairs, 2), default=None
-            Two ids of `table` and an answer: same or different, 1 or 0, +1 or -1. The model learns from
+            Two ids of `table` and a label: same or different, 1 or 0, +1 or -1. The model learns from
             them unless it is frozen; the groups keep them. Only a frozen model needs none.
         pair_labels : array-like of shape (n_pairs,), default=None
-            The answers, where `pairs` has only ids.
+            The labels, where `pairs` has only ids.
 
         Returns
         -------

@@ -1,8 +1,8 @@
 """`TableMetric`: a metric like the others, whose rows are those of tables.
 
 It is a preparation of the columns (preparation.py), any metric of the library on what comes out of it, and
-the ids of the rows. Pairs name rows by their ids (judgements.py), and answers do. It asks itself about
-pairs it was not told of, and takes its threshold from the answers.
+the ids of the rows. Pairs name rows by their ids (pair_labels.py), and so do results. It asks itself about
+pairs it has not seen, and takes its threshold from their labels.
 """
 
 from __future__ import annotations
@@ -28,8 +28,15 @@ from ..storage.registry import content_of, from_content, params_of, unfitted
 from ..storage.values import check_array
 from ..supervision import constraints as cn
 from ..version import __version__
+from ..warn import warn
 from .columns import DROP, as_table, check_column, id_text
-from .pair_labels import Judgements, check_judged, label_codes, read_judgements, row_ids
+from .pair_labels import (
+    LabelledPairs,
+    check_labelled_pairs,
+    label_codes,
+    read_labelled_pairs,
+    row_ids,
+)
 from .preparation import TablePreparation, UnreadableWarning
 
 ASKED = 2_000  # pairs drawn from labels to ask about, where no pairs are given
@@ -41,13 +48,13 @@ class TableMetric(Metric):
     """A metric over the rows of tables: preparation, any metric of the library, and ids.
 
     `fit` prepares the columns, resolves the pairs' ids, asks fold by fold about pairs that were
-    held out, chooses a threshold by the answers and learns the metric from everything.
+    held out, chooses a threshold by their labels and learns the metric from everything.
 
     Parameters
     ----------
     metric : Metric, default=None
         Learned from the prepared rows. None: ``HierarchyForest(alpha=4.0, standardize=False)``, since
-        prepared features are to scale, and pairs are told apart best with a larger alpha.
+        prepared features are to scale, and same and different are separated best with a larger alpha.
     id : str, default=None
         The column that holds the rows' ids, no two alike. None: the index of a pandas frame; row
         numbers for other tables.
@@ -58,7 +65,7 @@ class TableMetric(Metric):
     max_levels : int, default=30
         As in `TablePreparation`.
     cv : int, default=3
-        Folds of the rows by which judged pairs are held out and asked about. 0: none, and no threshold.
+        Folds of the rows by which labelled pairs are held out and asked about. 0: none, and no threshold.
     random_state : int, RandomState instance or None, default=None
         Seeds the folds, and the metric where that has no seed of its own.
 
@@ -69,10 +76,10 @@ class TableMetric(Metric):
         The learned metric, over the prepared rows.
     ids_ : ndarray of shape (n_rows,)
         Whole numbers, or text.
-    judgements_ : Judgements or None
+    labelled_pairs_ : LabelledPairs or None
         The pairs as row numbers, and what became of those given. Not kept in a file.
     held_out_distance_, held_out_same_ : ndarray of shape (n_pairs_asked,)
-        Distances and answers of pairs that the metric measuring them was not told of.
+        Distances and labels of pairs that the metric measuring them has not seen.
     cv_auc_ : ndarray of shape (cv,)
         Pair AUC of every fold; nan where a fold has no pairs of both kinds.
     threshold_ : float
@@ -97,7 +104,7 @@ class TableMetric(Metric):
     preparation_: TablePreparation
     metric_: Metric
     ids_: np.ndarray
-    judgements_: Judgements | None
+    labelled_pairs_: LabelledPairs | None
     held_out_distance_: np.ndarray
     held_out_same_: np.ndarray
     cv_auc_: np.ndarray
@@ -140,10 +147,10 @@ class TableMetric(Metric):
             Class labels, or the column that holds them, which is not a feature then. Missing
             labels, and -1, are unlabelled rows.
         pairs : frame or array-like of shape (n_pairs, 3) or (n_pairs, 2), default=None
-            Two ids and an answer: same or different, 1 or 0, +1 or -1, true or false, match or
+            Two ids and a label: same or different, 1 or 0, +1 or -1, true or false, match or
             distinct. Pairs with ids that the table does not have are left out with a warning.
         pair_labels : array-like of shape (n_pairs,), default=None
-            The answers, where `pairs` has only ids.
+            The labels, where `pairs` has only ids.
         progress : callable, default=None
             Called with a line of text at every step.
 
@@ -171,10 +178,10 @@ class TableMetric(Metric):
         if self.id is not None:
             kinds[self.id] = DROP
         codes = None if y is None else label_codes(y, table.n_rows)
-        judged = None
+        labelled = None
         if pairs is not None:
-            judged = read_judgements(pairs, pair_labels, ids)
-            check_judged(judged)
+            labelled = read_labelled_pairs(pairs, pair_labels, ids)
+            check_labelled_pairs(labelled)
         elif pair_labels is not None:
             raise ValueError("pair_labels were given without pairs")
 
@@ -182,20 +189,28 @@ class TableMetric(Metric):
         for name, what in ((self.id, "ids"), (labels_column, "labels")):
             if name is not None:
                 self.preparation_.dropped_[name] = f"holds the {what}"
-        self.ids_, self.judgements_ = ids, judged
+        self.ids_, self.labelled_pairs_ = ids, labelled
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreadableWarning)  # they stand in notes_
             rows = self.preparation_.transform(table)
         self.n_features_in_ = self.preparation_.n_features_in_
         if table.named:
             self.feature_names_in_ = self.preparation_.feature_names_in_
-        told = {} if judged is None else {"pairs": judged.pairs, "pair_labels": judged.labels}
-        self._ask(metric, rows, codes, judged, progress)
+        given = (
+            {} if labelled is None else {"pairs": labelled.pairs, "pair_labels": labelled.labels}
+        )
+        self._ask(metric, rows, codes, labelled, progress)
         progress("learning from everything")
-        learned: Any = learn(metric, rows, codes, told)
+        learned: Any = learn(metric, rows, codes, given)
         learned.feature_names_in_ = self.preparation_.get_feature_names_out()
         self.metric_ = learned
         return self
+
+    @property
+    def judgements_(self) -> LabelledPairs | None:
+        """The name of `labelled_pairs_` before."""
+        warn("judgements_ of a TableMetric is now called labelled_pairs_", FutureWarning)
+        return self.labelled_pairs_
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -243,12 +258,12 @@ class TableMetric(Metric):
         metric: Any,
         rows: np.ndarray,
         codes: np.ndarray | None,
-        judged: Judgements | None,
+        labelled: LabelledPairs | None,
         progress: Callable[[str], None],
     ) -> None:
-        """Hold out pairs fold by fold and ask about them; a threshold by the answers."""
-        if judged is not None:
-            pairs, labels = judged.pairs, judged.labels
+        """Hold out pairs fold by fold and ask about them; a threshold by their labels."""
+        if labelled is not None:
+            pairs, labels = labelled.pairs, labelled.labels
         elif codes is not None:
             pairs, labels = cn.draw_pairs(codes, ASKED * self.cv, np.random.default_rng(0))
         else:
@@ -258,14 +273,14 @@ class TableMetric(Metric):
             folds = PairKFold(self.cv, random_state=self.random_state)
             for number, fold in enumerate(folds.split(rows, pairs, labels), 1):
                 progress(f"fold {number} of {self.cv}: asking about {len(fold.test_pairs)} pairs")
-                told: dict[str, Any] = {}
-                if judged is not None:
-                    told = {"pairs": fold.train_pairs, "pair_labels": fold.train_labels}
+                given: dict[str, Any] = {}
+                if labelled is not None:
+                    given = {"pairs": fold.train_pairs, "pair_labels": fold.train_labels}
                 known = None if codes is None else codes[fold.train]
                 if not len(fold.test_pairs) or not len(fold.train_pairs):
                     auc.append(np.nan)
                     continue
-                learned = learn(clone(metric), rows[fold.train], known, told)
+                learned = learn(clone(metric), rows[fold.train], known, given)
                 a, b = (rows[fold.test][fold.test_pairs[:, side]] for side in (0, 1))
                 distance.append(learned.pair_distance(a, b))
                 same.append(fold.test_labels == 1)
@@ -298,7 +313,7 @@ class TableMetric(Metric):
         if not 0 < same.sum() < len(same):
             raise ValueError(
                 f"a threshold is chosen from held-out pairs of both kinds, but of {len(same)} pairs "
-                f"held out {int(same.sum())} are the same: judge more pairs, or name a threshold"
+                f"held out {int(same.sum())} are the same: label more pairs, or name a threshold"
             )
         if precision is None:
             return calibration.choose_threshold(distance, same, "f_beta")
@@ -372,9 +387,9 @@ class TableMetric(Metric):
         """As for every metric, with pairs that name ids."""
         rows = self._rows if X is None else self._check_rows(X)
         ids = self.ids_ if X is None else row_ids(as_table(X), self.id, unique=True)
-        judged = read_judgements(pairs, pair_labels, ids)
-        check_judged(judged)
-        return rows[judged.pairs[:, 0]], rows[judged.pairs[:, 1]], judged.labels == 1
+        labelled = read_labelled_pairs(pairs, pair_labels, ids)
+        check_labelled_pairs(labelled)
+        return rows[labelled.pairs[:, 0]], rows[labelled.pairs[:, 1]], labelled.labels == 1
 
     def get_metric(self) -> Callable[[Any, Any], float]:
         """The distance as a function of two prepared rows (those of `preparation_.transform`)."""
@@ -410,7 +425,7 @@ class TableMetric(Metric):
         -------
         explanation : PairExplanation
             As that of the metric, with differences of numbers and dates in their own units and
-            judged pairs by their ids.
+            labelled pairs by their ids.
         """
         inner = self._able("explain_pair", "explain its distances")
         rows = [
@@ -430,7 +445,7 @@ class TableMetric(Metric):
         return answer
 
     def suggest_pairs(self, n: int = 10, *, random_state: int | None = None) -> Any:
-        """Pairs of rows of `fit` that are worth judging next.
+        """Pairs of rows of `fit` that are worth labelling next.
 
         Parameters
         ----------
@@ -443,14 +458,14 @@ class TableMetric(Metric):
         table : dict of columns
             a and b (ids), distance, and probability where there is a calibration.
         """
-        inner = self._able("suggest_pairs", "say what to judge next")
+        inner = self._able("suggest_pairs", "say what to label next")
         a, b = inner.suggest_pairs(n, random_state=random_state).T
         distance = inner._pair_distance(self._rows[a], self._rows[b])
         answer = {"a": self.ids_[a], "b": self.ids_[b], "distance": distance}
         return self._with_probability(answer)
 
     def suspect_pairs(self, n: int | None = None, *, cv: int | None = None) -> Any:
-        """Judged pairs that the metric disbelieves, the most suspect first.
+        """Labelled pairs that the metric disbelieves, the most suspect first.
 
         Parameters
         ----------
@@ -463,7 +478,7 @@ class TableMetric(Metric):
         table : dict of columns
             a and b (ids), answer (same or different), suspicion, distance.
         """
-        inner = self._able("suspect_pairs", "doubt judgements")
+        inner = self._able("suspect_pairs", "doubt labelled pairs")
         found = inner.suspect_pairs(n, cv=cv)
         return {
             "a": self.ids_[found.pairs[:, 0]],
@@ -652,7 +667,7 @@ class TableMetric(Metric):
         state = {
             name: value
             for name, value in vars(self).items()
-            if FITTED.fullmatch(name) and name not in ("preparation_", "metric_", "judgements_")
+            if FITTED.fullmatch(name) and name not in ("preparation_", "metric_", "labelled_pairs_")
         }
         return {
             **state,
@@ -671,7 +686,7 @@ class TableMetric(Metric):
         if self.metric is not None:
             described: Any = self.metric
             self.metric = unfitted(Content(**described))
-        self.judgements_ = None
+        self.labelled_pairs_ = None
         super()._restore(state)
         width = len(self.preparation_.get_feature_names_out())
         if self.metric_.n_features_in_ != width:
@@ -707,11 +722,11 @@ def near_pairs(
     return a, b, distance
 
 
-def learn(metric: Any, rows: np.ndarray, codes: np.ndarray | None, told: dict[str, Any]) -> Any:
-    """The metric, learned; that judgements contradict each other is said elsewhere."""
+def learn(metric: Any, rows: np.ndarray, codes: np.ndarray | None, given: dict[str, Any]) -> Any:
+    """The metric, learned; that labelled pairs contradict each other is said elsewhere."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*labelled both must-link and cannot-link")
-        return metric.fit(rows, codes, **told)
+        return metric.fit(rows, codes, **given)
 
 
 def is_table(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What people say of a table's rows: ids, judged pairs of them, and class labels, as row numbers.
+"""Labelled pairs by id, the ids of a table's rows, and class labels: read, checked, as row numbers.
 
 Everything is compared as text, so that 7, 7.0 and "7" are one id.
 """
@@ -25,18 +25,18 @@ LARGEST_NUMBER = 2**63  # ids beyond are kept as text
 UNSURE = frozenset(["", "unsure", "unknown", "maybe", "?"])
 
 
-class Judgements(NamedTuple):
-    """Judged pairs as row numbers, and what became of those that were given."""
+class LabelledPairs(NamedTuple):
+    """Labelled pairs as row numbers, and what became of those that were given."""
 
-    pairs: np.ndarray  # int64 [m, 2], each pair and judgement once, no row with itself
+    pairs: np.ndarray  # int64 [m, 2], each pair and label once, no row with itself
     labels: np.ndarray  # +1, -1 [m]
     n_given: int
-    merged: int  # judgements that had been given before
-    contradictions: list[tuple[str, str]]  # pairs that are judged both ways, and stay so
+    merged: int  # pairs that had been given before with the same label
+    contradictions: list[tuple[str, str]]  # pairs that are labelled both ways, and stay so
     unknown: list[str]  # ids that are no row's, each once
     n_unknown: int  # pairs left out for that
     selves: int  # pairs of a row with itself, left out
-    unsure: int  # pairs without an answer, left out
+    unsure: int  # pairs without a label, left out
 
     def left_out(self) -> list[str]:
         """What was left out, a few words for each reason."""
@@ -44,27 +44,27 @@ class Judgements(NamedTuple):
         reasons = (
             (self.n_unknown, f"with ids that are not in the table ({len(self.unknown)}: {some})"),
             (self.selves, "of a row with itself"),
-            (self.unsure, "without an answer"),
+            (self.unsure, "without a label"),
         )
         return [f"{count} {reason}" for count, reason in reasons if count]
 
 
-def read_judgements(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Judgements:
-    """Pairs of ids and answers: three columns, or two beside `pair_labels`.
+def read_labelled_pairs(pairs: Any, pair_labels: Any, ids: np.ndarray) -> LabelledPairs:
+    """Pairs of ids and labels: three columns, or two beside `pair_labels`.
 
-    Answers are words of `SAME` and `DIFFERENT`, or numbers or booleans that read like them.
+    Labels are words of `SAME` and `DIFFERENT`, or numbers or booleans that read like them.
     """
     table = as_table(pairs)
     wanted = 3 if pair_labels is None else 2
     if len(table.names) != wanted:
         raise ValueError(
-            f"pairs need {wanted} columns, two ids{' and an answer' if wanted == 3 else ''}, "
+            f"pairs need {wanted} columns, two ids{' and a label' if wanted == 3 else ''}, "
             f"got {len(table.names)}: {', '.join(table.names[:8])}"
         )
-    answers = table.columns[2] if pair_labels is None else np.asarray(pair_labels)
-    if len(answers) != table.n_rows:
-        raise ValueError(f"{table.n_rows} pairs, but {len(answers)} pair_labels")
-    label = [read_answer(value, i) for i, value in enumerate(values_of(answers).tolist())]
+    given = table.columns[2] if pair_labels is None else np.asarray(pair_labels)
+    if len(given) != table.n_rows:
+        raise ValueError(f"{table.n_rows} pairs, but {len(given)} pair_labels")
+    label = [read_label(value, i) for i, value in enumerate(values_of(given).tolist())]
     place = {id_text(value): i for i, value in enumerate(ids.tolist())}
     ends = [
         ["" if value is None else id_text(value) for value in items_of(column)]
@@ -83,7 +83,7 @@ def read_judgements(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Judgements
     chosen = np.column_stack([np.sort(rows[kept], axis=1), labels[kept]])
     unique = np.unique(chosen, axis=0)
     pair, times = np.unique(unique[:, :2], axis=0, return_counts=True)
-    return Judgements(
+    return LabelledPairs(
         unique[:, :2],
         unique[:, 2],
         n_given=table.n_rows,
@@ -96,7 +96,8 @@ def read_judgements(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Judgements
     )
 
 
-def read_answer(value: Any, number: int) -> int:
+def read_label(value: Any, number: int) -> int:
+    """+1 for the same, -1 for different, 0 where nobody was sure."""
     word = "" if value is None else as_text(value).strip().lower()
     word = word.removesuffix(".0") if word not in UNSURE else word
     if word in SAME:
@@ -106,17 +107,17 @@ def read_answer(value: Any, number: int) -> int:
     if word in UNSURE:
         return 0
     raise ValueError(
-        f"the answer of pair {number + 1} is {word[:40]!r}; answers are same or different, 1 or 0, "
+        f"the label of pair {number + 1} is {word[:40]!r}; labels are same or different, 1 or 0, "
         "+1 or -1, true or false, match or distinct, yes or no"
     )
 
 
-def check_judged(judged: Judgements) -> None:
+def check_labelled_pairs(labelled: LabelledPairs) -> None:
     """Warn of pairs that were left out, and raise where none is left."""
-    left_out = "; ".join(judged.left_out())
-    if not len(judged.pairs):
+    left_out = "; ".join(labelled.left_out())
+    if not len(labelled.pairs):
         what = f": {left_out}" if left_out else ""
-        raise ValueError(f"no judged pair is left of {judged.n_given}{what}")
+        raise ValueError(f"no labelled pair is left of {labelled.n_given}{what}")
     if left_out:
         warn(f"pairs left out: {left_out}", UserWarning)
 

@@ -27,7 +27,7 @@ from ..storage.values import check_array
 from .columns import DROP, as_table, id_text, items_of, values_of
 from .comparison import BLOCK, PairComparison
 from .pair_audit import STRATA, MatchAudit, audit, drawn, strata_of
-from .pair_labels import read_answer, row_ids
+from .pair_labels import read_label, row_ids
 from .pair_matches import EVERY, KEEPS, candidate_pairs, kept
 from .pair_reasons import PairReasons, reasons
 from .pair_scorer import Scorer, best_cut, blended, checked, learn, log_odds, scores, weigh
@@ -120,7 +120,7 @@ class PairModel(BaseEstimator):
         pairs : frame or array-like of shape (n_pairs, 3) or (n_pairs, 2)
             An id of `left`, one of `right`, and an answer: same or different, 1 or 0, +1 or -1.
         pair_labels : array-like of shape (n_pairs,), default=None
-            The answers, where `pairs` has only ids.
+            The labels, where `pairs` has only ids.
 
         Returns
         -------
@@ -439,7 +439,7 @@ def labelled_rows(
     rows = paired_rows(table, ids_a, ids_b)
     if len(answers) != len(rows):
         raise ValueError(f"{len(rows)} pairs, but {len(answers)} pair_labels")
-    labels = np.array([read_answer(v, i) for i, v in enumerate(values_of(answers).tolist())])
+    labels = np.array([read_label(v, i) for i, v in enumerate(values_of(answers).tolist())])
     return rows[labels != 0], labels[labels != 0] == 1
 
 
