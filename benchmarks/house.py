@@ -5,7 +5,7 @@
 
 Counted are the files below src/. A public name is one without a leading underscore that a module defines at
 its top level; it is used outside where another module mentions it. Two places are duplicates where six
-lines or more agree, blank lines, comments, imports and lines without a word left out.
+lines or more agree, blank lines, comments, imports, `__all__` and lines without a word left out.
 """
 
 from __future__ import annotations
@@ -119,12 +119,21 @@ class House:
     def is_used_outside(self, module: str, name: str) -> bool:
         return any(name in words for other, words in self.words.items() if other != module)
 
+    def lines_of_code(self, module: str) -> list[str]:
+        """Lines that could be a copy of others."""
+        lines = self.text[module].splitlines()
+        left_out = {
+            number
+            for node in ast.walk(self.tree[module])
+            if isinstance(node, ast.Import | ast.ImportFrom) or is_all(node)
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        kept = [line.strip() for number, line in enumerate(lines, 1) if number not in left_out]
+        return [line for line in kept if re.search(r"\w", line) and not line.startswith("#")]
+
     def n_duplicates(self) -> int:
         """Pairs of places where equal runs of lines begin."""
-        rows = [
-            [line.strip() for line in text.splitlines() if is_code(line.strip())]
-            for text in self.text.values()
-        ]
+        rows = [self.lines_of_code(module) for module in self.text]
         places = defaultdict(list)
         for file, lines in enumerate(rows):
             for at in range(len(lines) - ALIKE + 1):
@@ -136,8 +145,11 @@ class House:
         )
 
 
-def is_code(line: str) -> bool:
-    return bool(re.search(r"\w", line)) and not re.match(r"#|import |from .* import", line)
+def is_all(node: ast.AST) -> bool:
+    """Whether it is the list of names that a module exports."""
+    return isinstance(node, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+    )
 
 
 def main() -> None:

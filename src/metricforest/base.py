@@ -1,6 +1,6 @@
 """What every metric offers, whatever it learned: measuring rows and searching among them.
 
-A metric implements `_prepare` (checked rows as it measures them), `_pair_distance` and
+A metric implements `_fit`, `_prepare` (checked rows as it measures them), `_pair_distance` and
 `_pairwise_distance` on prepared rows, and hands the prepared rows of `fit` to `_keep`; everything
 public is here, so that it means and checks the same for all of them. A metric that can search
 better than by measuring everything overrides `_nearest` and `_within`, and `_keep` if that needs more
@@ -64,6 +64,46 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _pairwise_distance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Distances of all prepared rows of A to all of B."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_labels: ArrayLike | None = None,
+        triplets: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the distance. What a metric cannot learn from is refused with a TypeError.
+
+        A forest that is given rows alone is unsupervised.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            All rows, labelled or not: to a forest the unlabelled ones matter too.
+        y : array-like of shape (n_samples,), default=None
+            Class labels, -1 for unlabelled rows. Metrics that learn from pairs or triplets draw them
+            from it, and add them to those that are given.
+        pairs : array-like of shape (n_pairs, 2), default=None
+            Labelled pairs as row numbers of `X`.
+        pair_labels : array-like of shape (n_pairs,), default=None
+            +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
+        triplets : array-like of shape (n_triplets, 3), default=None
+            Row numbers (anchor, nearer, farther).
+
+        Returns
+        -------
+        self : object
+            A failed or interrupted fit leaves it as it was.
+        """
+        with unchanged_on_failure(self):
+            self._fit(X, y, pairs, pair_labels, triplets)
+        return self
+
+    def _fit(self, X: Any, y: Any, pairs: Any, pair_labels: Any, triplets: Any) -> Any:
+        """Check what is given, learn, and `_keep` the rows that are searched."""
+        raise NotImplementedError(type(self).__name__)
 
     def _fit_pairs(self, X: Any, pairs: np.ndarray) -> np.ndarray:
         """Pairs of row numbers of `X` as this metric's `fit` wants them for `X`."""
@@ -335,7 +375,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     def kneighbors_graph(
         self, X: ArrayLike | None = None, n_neighbors: int = 5, *, mode: str = "connectivity"
     ) -> sp.csr_matrix:
-        """The nearest rows of `fit` as a sparse matrix, one row per query.
+        """The nearest rows as a sparse matrix, one row per query.
 
         Parameters
         ----------
@@ -346,12 +386,14 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
         Returns
         -------
-        graph : csr_matrix of shape (n, n_samples_fit)
-            Entries of a row come nearest first.
+        graph : csr_matrix of shape (n, n_searched)
+            One column per row that is searched, in the order of their ids. Entries of a row come
+            nearest first.
         """
         check_mode(mode)
-        distance, index = self.kneighbors(X, n_neighbors)
-        return graph(distance, index, self._n_indexed(), mode)
+        distance, found = self.kneighbors(X, n_neighbors)
+        ids = self._searched_ids()
+        return graph(distance, np.searchsorted(ids, found), len(ids), mode)
 
     def _queries(self, X: ArrayLike | None) -> np.ndarray | None:
         self._check_ready()
@@ -359,6 +401,10 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
     def _n_indexed(self) -> int:
         return len(self._rows)
+
+    def _searched_ids(self) -> np.ndarray:
+        """Ids of the rows that are searched, ascending."""
+        return np.arange(self._n_indexed())
 
     def _searched_rows(self) -> np.ndarray:
         """The prepared rows that are searched, by ascending id."""

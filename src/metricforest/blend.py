@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -23,8 +22,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .base import Metric, check_n_neighbors, graph, unchanged_on_failure
-from .checks import check_choice, check_mode, check_whole
+from .base import Metric, check_n_neighbors, unchanged_on_failure
+from .checks import check_choice, check_whole
 from .hierarchy import HierarchyForest
 from .rivals import RandomForestDistance
 from .search import check_ids
@@ -352,6 +351,9 @@ class Blend(Metric):
         check_is_fitted(self)
         return self._ids.copy()
 
+    def _searched_ids(self) -> np.ndarray:
+        return self._ids
+
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
         k = check_n_neighbors(k, len(self._rows), queries is None)
         searching = [member for _, member in self._used() if searches(member)]
@@ -389,27 +391,6 @@ class Blend(Metric):
         for i, own in enumerate(place):
             place[i] = self._ids[own]
         return distance, place
-
-    def kneighbors_graph(
-        self, X: ArrayLike | None = None, n_neighbors: int = 5, *, mode: str = "connectivity"
-    ) -> sp.csr_matrix:
-        """The nearest rows as a sparse matrix, one row per query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), default=None
-        n_neighbors : int, default=5
-        mode : {"connectivity", "distance"}, default="connectivity"
-            Ones, or the distances.
-
-        Returns
-        -------
-        graph : csr_matrix of shape (n, `len(ids_)`)
-            Column j is the row with id ``ids_[j]``. Entries of a row come nearest first.
-        """
-        check_mode(mode)
-        distance, ids = self.kneighbors(X, n_neighbors)
-        return graph(distance, np.searchsorted(self._ids, ids), len(self._ids), mode)
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> np.ndarray:
         """Have more rows searched, without learning from them, where every member can.

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import core, forest_fit, forest_search, search
-from .base import Metric, graph, unchanged_on_failure
+from .base import Metric, graph
 from .checks import check_mode, check_radius
 from .inspection.questions import ForestQuestions
 from .search import live_ids
@@ -189,49 +189,9 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
 
     # ------------------------------------------------------------------------------------ learning
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> HierarchyForest:
-        """Learn the distance. Without labelled pairs, triplets and classes, it is unsupervised.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            All rows, labelled or not: the unlabelled ones shape the distance too.
-        y : array-like of shape (n_samples,), default=None
-            Class labels, -1 for unlabelled rows. Without `pairs` and `triplets`, pairs are drawn
-            from it; with them, those are added to pairs drawn from it.
-        pairs : array-like of shape (n_pairs, 2), default=None
-            Labelled pairs as row numbers of `X`.
-        pair_labels : array-like of shape (n_pairs,), default=None
-            +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
-        triplets : array-like of shape (n_triplets, 3), default=None
-            Row numbers (anchor, nearer, farther).
-
-        Returns
-        -------
-        self : HierarchyForest
-        """
-        with unchanged_on_failure(self):
-            return self._fit(X, y, pairs, pair_labels, triplets)
-
-    def _fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None,
-        pairs: ArrayLike | None,
-        pair_labels: ArrayLike | None,
-        triplets: ArrayLike | None,
-    ) -> HierarchyForest:
+    def _fit(self, X: Any, y: Any, pairs: Any, pair_labels: Any, triplets: Any) -> None:
         self._check_parameters()
-        checked: Any = X
-        data: Any = validate_data(self, checked, dtype=np.float64, ensure_min_samples=1)
+        data: Any = validate_data(self, X, dtype=np.float64, ensure_min_samples=1)
         n_rows = len(data)
         rng = check_random_state(self.random_state)
         adding = self.warm_start and hasattr(self, "forest_")
@@ -255,7 +215,6 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         self._entropy = entropy
         self._fitted_with = grown.fitted_with
         forest_fit.warn_unfinished(self)
-        return self
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

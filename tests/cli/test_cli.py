@@ -80,7 +80,7 @@ def test_fit_says_what_it_read_and_what_it_learned(model):
         "  contradictions: 1 labelled both ways, both stay (",
         "  left out: 3 with ids that are not in the table (3: 'S9999', 'X12', 'X13')",
         "  left out: 1 of a row with itself",
-        "  left out: 1 without an answer",
+        "  left out: 1 without a label",
         "suggested threshold 0.",
         "shop.mf: written,",
     ):
@@ -164,7 +164,7 @@ def test_questions_are_answered_and_learned_from(tmp_path):
     assert good("suggest", first, "-n", 12).stdout == questions.read_text()
     assert good("suggest", first, "-n", 12, "--seed", 5).stdout != questions.read_text()
     unanswered = fit(*given, "--pairs", questions, "-o", second).stdout
-    assert "left out: 13 without an answer" in unanswered  # one of them in labelled.csv
+    assert "left out: 13 without a label" in unanswered  # one of them in labelled.csv
     article = pd.read_csv(SHOP / "articles.csv").set_index("sku")["article"]
     same = article[asked["left"]].to_numpy() == article[asked["right"]].to_numpy()
     asked.assign(answer=np.where(same, "same", "different")).to_csv(questions, index=False)
@@ -442,7 +442,7 @@ BAD = {
     "which answer": ("fit {table} --id sku --pairs five.csv -o m.mf", "five.csv: which of its 5"),
     "strange answer": (
         "fit {table} --id sku --pairs strange.csv -o m.mf",
-        "the answer of pair 1 is 'perhaps'; answers are same or different",
+        "the label of pair 1 is 'perhaps'; labels are same or different",
     ),
     "ids that do not match": (
         "fit {table} --id remark --pairs {labelled} -o m.mf",

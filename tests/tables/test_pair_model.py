@@ -250,7 +250,7 @@ def test_reasons_are_in_words_of_columns_and_values():
         ([[0, 0, 1], [1, 1, 1], [0, 1, 0]], "of 3 pairs 2 are the same"),
         ([[0, 5, 1]], "pair 1: no row of the second table is called 5; there are 2 rows: 0, 1"),
         ([[0, 1]], "pairs need 3 columns, two ids and a label, got 2"),
-        ([[0, 1, 7]], "the answer of pair 1 is '7'"),
+        ([[0, 1, 7]], "the label of pair 1 is '7'"),
     ],
 )
 def test_pairs_that_nothing_can_be_learned_from_are_refused(pairs, match):

@@ -368,7 +368,7 @@ def test_answers_come_in_many_words(answers):
 
 def test_bad_labelled_pairs_are_refused():
     ids = np.arange(3)
-    with pytest.raises(ValueError, match="the answer of pair 1 is 'perhaps'; answers are same or"):
+    with pytest.raises(ValueError, match="the label of pair 1 is 'perhaps'; labels are same or"):
         read_labelled_pairs([["0", "1", "perhaps"]], None, ids)
     with pytest.raises(ValueError, match="pairs need 3 columns, two ids and a label, got 2"):
         read_labelled_pairs([[0, 1]], None, ids)

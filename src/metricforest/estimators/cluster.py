@@ -21,7 +21,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import Metric, unchanged_on_failure
+from ..base import Metric
 from ..checks import check_flag, check_real, check_whole
 from ..inspection import suspect
 from ..supervision.constraints import check_pairs
@@ -62,7 +62,8 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
     n_init : int, default=10
         Starts of k-means; the best one counts.
     obey : bool, default=True
-        Keep labelled pairs in the clustering. False: they only teach the metric, as in the paper.
+        Keep labelled pairs in the clustering. False: they only teach the metric, as in the paper. A
+        frozen metric learns nothing more: then the pairs given to `fit` are only kept.
     search_params : dict, default=None
         Passed to the metric's `kneighbors`.
     random_state : int, RandomState instance or None, default=None
@@ -124,63 +125,37 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         self.search_params = search_params
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> MetricSpectralClustering:
-        """Learn the metric, cluster the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-            Class labels as far as they are known, -1 for unlabelled rows.
-        pairs, pair_labels, triplets : array-like, default=None
-            As in `HierarchyForest.fit`. All of them teach the metric; pairs are also kept in the clustering,
-            unless ``obey=False``. A frozen metric learns nothing more: then `pairs` are only kept.
-
-        Returns
-        -------
-        self : MetricSpectralClustering
-        """
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            for name in ("n_clusters", "n_init"):
-                check_whole(self, name, 1)
-            if self.sigma is not None:
-                check_real(self, "sigma", 0.0, np.inf, open_low=True)
-            n_rows = self._check_rows(X, reset=True)
-            if n_rows < 2:
-                raise ValueError(f"clustering needs at least 2 rows, got n_samples={n_rows}")
-            if self.n_clusters > n_rows:
-                raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
-            check_flag(self, "obey")
-            told = {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
-            known = (np.empty((0, 2), np.int64), np.empty(0, np.int64))
-            if pairs is not None and pair_labels is not None:
-                known = check_pairs(pairs, pair_labels, n_rows)
-                if self.obey and isinstance(self.metric, FrozenEstimator):
-                    told.update(pairs=None, pair_labels=None)
-            self.metric_ = self._learn(X, y, told)
-            k = min(self.n_neighbors, n_rows - 1)
-            neighbours = self._nearest(None, k)
-            rng = check_random_state(self.random_state)
-            if self.obey:
-                found = obeying(self.metric_, neighbours, known, self.n_clusters, self.n_init, rng)
-                self.labels_, self.affinity_matrix_, self.stability_ = found
-            else:
-                self.affinity_matrix_ = affinity(self.metric_, *neighbours, self.sigma)
-                self.labels_ = cut(self.affinity_matrix_, self.n_clusters, self.n_init, rng)
-                self.stability_ = np.nan
-            together = self.labels_[known[0][:, 0]] == self.labels_[known[0][:, 1]]
-            self.broken_pairs_ = known[0][together != (known[1] == 1)]
-            self.membership_ = self._membership(*neighbours)
-        return self
+    def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
+        for name in ("n_clusters", "n_init"):
+            check_whole(self, name, 1)
+        if self.sigma is not None:
+            check_real(self, "sigma", 0.0, np.inf, open_low=True)
+        n_rows = self._check_rows(X, reset=True)
+        if n_rows < 2:
+            raise ValueError(f"clustering needs at least 2 rows, got n_samples={n_rows}")
+        if self.n_clusters > n_rows:
+            raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
+        check_flag(self, "obey")
+        known = (np.empty((0, 2), np.int64), np.empty(0, np.int64))
+        pairs, pair_labels = labelled["pairs"], labelled["pair_labels"]
+        if pairs is not None and pair_labels is not None:
+            known = check_pairs(pairs, pair_labels, n_rows)
+            if self.obey and isinstance(self.metric, FrozenEstimator):
+                labelled = {**labelled, "pairs": None, "pair_labels": None}
+        self.metric_ = self._learn(X, y, labelled)
+        k = min(self.n_neighbors, n_rows - 1)
+        neighbours = self._nearest(None, k)
+        rng = check_random_state(self.random_state)
+        if self.obey:
+            found = obeying(self.metric_, neighbours, known, self.n_clusters, self.n_init, rng)
+            self.labels_, self.affinity_matrix_, self.stability_ = found
+        else:
+            self.affinity_matrix_ = affinity(self.metric_, *neighbours, self.sigma)
+            self.labels_ = cut(self.affinity_matrix_, self.n_clusters, self.n_init, rng)
+            self.stability_ = np.nan
+        together = self.labels_[known[0][:, 0]] == self.labels_[known[0][:, 1]]
+        self.broken_pairs_ = known[0][together != (known[1] == 1)]
+        self.membership_ = self._membership(*neighbours)
 
     def _membership(self, distance: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Shares of the clusters among neighbours, by similarity."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -55,6 +55,40 @@ class MetricUser(BaseEstimator):
     def _check_rows(self, X: Any, *, reset: bool = False) -> int:
         """Number of rows, all of them right."""
         return len(validate_data(self, X, reset=reset, dtype=np.float64))
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_labels: ArrayLike | None = None,
+        triplets: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the metric, then do with the rows what this estimator is for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Class labels as far as they are known, -1 for unlabelled rows.
+        pairs, pair_labels, triplets : array-like, default=None
+            Labelled pairs as in `HierarchyForest.fit`: all of them teach the metric. A frozen metric
+            learns nothing more.
+
+        Returns
+        -------
+        self : object
+            A failed or interrupted fit leaves it as it was.
+        """
+        labelled = {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            self._fit(X, y, labelled)
+        return self
+
+    def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
+        raise NotImplementedError(type(self).__name__)
 
     def _learn(self, X: Any, y: Any, labelled: dict[str, Any]) -> Metric:
         """The metric, learned from all this or frozen, that searches among the rows of X."""
@@ -134,38 +168,11 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.search_params = search_params
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> MetricNeighborsTransformer:
-        """Learn the metric and keep the rows to search.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-            Class labels, -1 for unlabelled rows.
-        pairs, pair_labels, triplets : array-like, default=None
-            Labelled pairs as in `HierarchyForest.fit`.
-
-        Returns
-        -------
-        self : MetricNeighborsTransformer
-        """
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            check_mode(self.mode)
-            n_rows = self._check_rows(X, reset=True)
-            self.metric_ = self._learn(
-                X, y, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
-            )
-            self.n_samples_fit_ = n_rows
-        return self
+    def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
+        check_mode(self.mode)
+        n_rows = self._check_rows(X, reset=True)
+        self.metric_ = self._learn(X, y, labelled)
+        self.n_samples_fit_ = n_rows
 
     @property
     def _n_features_out(self) -> int:

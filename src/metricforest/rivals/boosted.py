@@ -58,12 +58,8 @@ class BoostedTreesDistance(PairTrees):
         The trees over pair features, as flat arrays.
     baseline_ : float
         Log-odds that the trees' answers are added to.
-    n_features_in_ : int
-        Number of features seen by `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X had names.
-    mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted from rows, and what `standardize` divides them by; ones without it.
+    n_features_in_, feature_names_in_, mean_, scale_
+        As in `Euclidean`.
 
     Examples
     --------

@@ -10,7 +10,7 @@ near to each other but far from 0. `LinearMetric` maps by a matrix `components_`
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -19,7 +19,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
-from ..base import Metric, check_n_neighbors, location_and_scale, unchanged_on_failure
+from ..base import Metric, check_n_neighbors, location_and_scale
 from ..checks import check_flag
 from ..storage.values import check_array
 from . import rowwise
@@ -41,42 +41,8 @@ class Standardised(Metric):
         super()._check_parameters()
         check_flag(self, "standardize")
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> Self:
-        """Learn the distance. What this metric cannot learn from is refused with a TypeError.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            All rows, labelled or not.
-        y : array-like of shape (n_samples,), default=None
-            Class labels, -1 for unlabelled rows. Metrics that learn from pairs or triplets draw them
-            from it, and add them to those that are given.
-        pairs : array-like of shape (n_pairs, 2), default=None
-            Labelled pairs as row numbers of `X`.
-        pair_labels : array-like of shape (n_pairs,), default=None
-            +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
-        triplets : array-like of shape (n_triplets, 3), default=None
-            Row numbers (anchor, nearer, farther).
-
-        Returns
-        -------
-        self : object
-            A failed or interrupted fit leaves it as it was.
-        """
-        with unchanged_on_failure(self):
-            self._fit(X, y, pairs, pair_labels, triplets)
-        return self
-
     @abstractmethod
-    def _fit(self, X, y, pairs, pair_labels, triplets) -> None:
+    def _fit(self, X: Any, y: Any, pairs: Any, pair_labels: Any, triplets: Any) -> None:
         """Check what is given, standardise the rows, learn, and keep what is searched."""
 
     def _standardised(self, X: ArrayLike) -> np.ndarray:

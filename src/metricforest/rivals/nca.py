@@ -54,12 +54,8 @@ class NCA(LinearMetric):
         The map: ``rows @ components_.T`` of standardised rows.
     n_iter_ : int
         Steps made.
-    n_features_in_ : int
-        Number of features seen by `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X had names.
-    mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted from rows, and what `standardize` divides them by; ones without it.
+    n_features_in_, feature_names_in_, mean_, scale_
+        As in `Euclidean`.
 
     Examples
     --------
