@@ -118,7 +118,7 @@ class PairModel(BaseEstimator):
         right : frame, dict of columns or array-like, default=None
             The table that the second rows of the pairs are in. None: `left` as well.
         pairs : frame or array-like of shape (n_pairs, 3) or (n_pairs, 2)
-            An id of `left`, one of `right`, and an answer: same or different, 1 or 0, +1 or -1.
+            An id of `left`, one of `right`, and a label: same or different, 1 or 0, +1 or -1.
         pair_labels : array-like of shape (n_pairs,), default=None
             The labels, where `pairs` has only ids.
 
@@ -432,7 +432,7 @@ def labelled_rows(
     wanted = 3 if pair_labels is None else 2
     if len(table.names) < wanted:
         raise ValueError(
-            f"pairs need {wanted} columns, two ids{' and an answer' if wanted == 3 else ''}, "
+            f"pairs need {wanted} columns, two ids{' and a label' if wanted == 3 else ''}, "
             f"got {len(table.names)}: {', '.join(table.names[:8])}"
         )
     answers = table.columns[2] if pair_labels is None else np.asarray(pair_labels)
