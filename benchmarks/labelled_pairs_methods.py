@@ -20,7 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from metricforest import Blend, HierarchyForest, rivals
+from metricforest import Blend, HierarchyForest, VectorForest, rivals
 from metricforest.rivals.itml import GAMMAS
 from metricforest.rivals.nca import implied_classes
 from metricforest.supervision.constraints import UNLABELLED
@@ -160,6 +160,9 @@ METHODS: dict[str, Callable[[Task], Any]] = {
     "HierarchyForest()": lambda task: from_pairs(
         HierarchyForest(n_estimators=task.trees, random_state=task.seed), task
     ),
+    "VectorForest()": lambda task: from_pairs(
+        VectorForest(task.trees, random_state=task.seed), task
+    ),
     "Blend()": blend,
     "RandomForestDistance": lambda task: from_pairs(
         rivals.RandomForestDistance(task.trees, random_state=task.seed), task
@@ -174,7 +177,7 @@ METHODS: dict[str, Callable[[Task], Any]] = {
     "BoostMetric": lambda task: from_classes(rivals.BoostMetric(n_neighbors=1), task),
     "GBLMNN": lambda task: from_classes(rivals.GBLMNN(n_neighbors=1, random_state=task.seed), task),
 }
-OURS = ("HierarchyForest()", "Blend()")
+OURS = ("HierarchyForest()", "VectorForest()", "Blend()")
 SLOW = ("NCA", "LMNN", "BoostMetric", "GBLMNN")  # first draw only
 AS_PAPER = "HierarchyForest.paper()"
 RIVALS = tuple(name for name in METHODS if name not in (*OURS, AS_PAPER))

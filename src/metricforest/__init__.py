@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .tables.metric import TableMetric
     from .tables.pair_model import PairModel
     from .tables.preparation import TablePreparation
+    from .vector_forest import VectorForest
 
 __all__ = [
     "Blend",
@@ -34,6 +35,7 @@ __all__ = [
     "PairModel",
     "TableMetric",
     "TablePreparation",
+    "VectorForest",
     "cross_val_pair_score",
     "load",
     "pair_auc",
@@ -50,6 +52,7 @@ HOME = {
     "PairModel": "tables.pair_model",
     "TableMetric": "tables.metric",
     "TablePreparation": "tables.preparation",
+    "VectorForest": "vector_forest",
     "cross_val_pair_score": "estimators.model_selection",
     "load": "storage.registry",
     "pair_auc": "estimators.model_selection",

@@ -128,6 +128,8 @@ def info(model: str, as_json: bool) -> None:
     else:
         figures["rows"], figures["features"] = inner._n_indexed(), inner.n_features_in_
         figures["threshold"] = getattr(inner, "threshold_", None)
+    if hasattr(inner, "what_was_chosen"):
+        figures["chosen"] = inner.what_was_chosen()
     if as_json:
         print_json(figures)
         return
@@ -136,6 +138,8 @@ def info(model: str, as_json: bool) -> None:
     changed = {k: v for k, v in figures["parameters"].items() if v != default[k]}
     show([f"  parameters: {', '.join(f'{k}={v}' for k, v in changed.items()) or 'defaults'}"])
     show([f"  {figures['rows']:,} rows, {figures['features']} features"])
+    if "chosen" in figures:
+        show([f"  chosen: {figures['chosen']}"])
     if not hasattr(metric, "preparation_"):
         show([f"  no table; threshold: {figures['threshold'] or 'none'}"])
         return

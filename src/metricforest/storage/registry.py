@@ -33,6 +33,7 @@ METRICS = {  # class: the module of this package that has it
     "PairModel": "tables.pair_model",
     "RandomForestDistance": "rivals.rfd",
     "TableMetric": "tables.metric",
+    "VectorForest": "vector_forest",
 }
 REFUSALS = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError)
 

@@ -1,0 +1,86 @@
+"""Labelled pairs left out in turn, so that what is learned without them can be judged by them.
+
+Where pairs are few for their rows, pairs are drawn into parts. Where every row is in many pairs, a left-out
+pair would say nothing new: both of its rows are known from others. There rows are drawn into parts. The
+trees of a group see no pair of a row in its part, its map is learned from all pairs that have such a row, and
+judged by pairs of two such rows:
+
+    rows in part g:   both           one            none
+    the pair is for   map, judging   map            trees
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+MANY = 20  # pairs per row from which on rows are drawn into parts
+FOLDS = 2  # of the left-out pairs: a map is learned without one, and judged by it
+FEWEST = 10  # pairs of each kind in what is learned from, and in what judges
+
+
+class LeftOut(NamedTuple):
+    """What one group does with the m pairs."""
+
+    seen: np.ndarray  # bool [m]       its trees may see
+    own: np.ndarray  # int64           its map is learned from
+    folds: tuple[tuple[np.ndarray, np.ndarray], ...]  # (learned from, judged by), places in `own`
+
+
+def leave_out(
+    pairs: np.ndarray, differ: np.ndarray, n_parts: int, most: int, seed: int
+) -> list[LeftOut]:
+    """What each of the groups leaves out; each map is learned from `most` pairs at most."""
+    rows = np.unique(pairs)
+    if 2 * len(pairs) > MANY * len(rows):
+        by_rows = leave_rows_out(pairs, differ, n_parts, most, seed)
+        if by_rows is not None:
+            return by_rows
+    rng = np.random.default_rng(seed)
+    part = parts_of(differ, n_parts, rng)
+    found = []
+    for g in range(n_parts):
+        own = some(np.flatnonzero(part == g), most, rng)
+        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+        found.append(LeftOut(part != g, own, tuple(folds.split(own, differ[own]))))
+    return found
+
+
+def leave_rows_out(
+    pairs: np.ndarray, differ: np.ndarray, n_parts: int, most: int, seed: int
+) -> list[LeftOut] | None:
+    """The same by parts of the rows; None where too few pairs would be left of a kind."""
+    rng = np.random.default_rng(seed)
+    place = rng.permutation(int(pairs.max()) + 1)
+    part, half = place % n_parts, place // n_parts % FOLDS
+    found = []
+    for g in range(n_parts):
+        inside = part[pairs] == g
+        seen = ~inside.any(axis=1)
+        own = some(np.flatnonzero(~seen), most, rng)
+        folds = []
+        for f in range(FOLDS):
+            here = inside[own] & (half[pairs[own]] == f)
+            train, test = np.flatnonzero(~here.any(axis=1)), np.flatnonzero(here.all(axis=1))
+            folds.append((train, test))
+        parts = [differ[seen], *(differ[own[each]] for fold in folds for each in fold)]
+        if min(min(kind.sum(), (~kind).sum()) for kind in parts) < FEWEST:
+            return None
+        found.append(LeftOut(seen, own, tuple(folds)))
+    return found
+
+
+def parts_of(differ: np.ndarray, n_parts: int, rng: np.random.Generator) -> np.ndarray:
+    """int64 [m]: a part for every pair, drawn, with the same share of each kind in all."""
+    part = np.empty(len(differ), np.int64)
+    for kind in (False, True):
+        own = rng.permutation(np.flatnonzero(differ == kind))
+        part[own] = np.arange(len(own)) % n_parts
+    return part
+
+
+def some(chosen: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """So many of them at most, drawn, in their order."""
+    return np.sort(rng.permutation(chosen)[:most])
