@@ -33,6 +33,7 @@ from bench import HERE, data_folder, load
 from metricforest import HierarchyForest
 from metricforest.experiments.neighbours import mean_average_precision
 from metricforest.experiments.paper import CANDIDATES, TABLE_1
+from metricforest.forest_search import prepared
 from metricforest.search.index import Index
 
 K = 50
@@ -69,7 +70,7 @@ def learn(name: str, alone: bool = False, **params) -> HierarchyForest | None:
 
 def searchable(metric: HierarchyForest) -> Index:
     """The metric's index, with certainties."""
-    return metric._prepared(metric._index(), None, np.inf, False)
+    return prepared(metric, metric._index(), None, np.inf, False)
 
 
 def bytes_per_point(metric: HierarchyForest) -> float:

@@ -32,6 +32,7 @@ import numpy as np
 
 import metricforest
 from metricforest import HierarchyForest
+from metricforest.forest_search import prepared
 from metricforest.search import shared
 
 N_FIT, N_POOL, N_QUERIES, K = 600, 3_000, 24, 7
@@ -247,7 +248,7 @@ class Run:
                 assert np.array_equal(given, ids), "the replay gave other ids"
             else:
                 alone.remove(ids)
-        mine, theirs = (m._prepared(m._index(), None, np.inf, False) for m in (self.metric, alone))
+        mine, theirs = (prepared(m, m._index(), None, np.inf, False) for m in (self.metric, alone))
         for name, a, b in zip(mine._fields, mine, theirs, strict=True):
             assert np.array_equal(a, b), f"{name} of the index differs from that of the replay"
 

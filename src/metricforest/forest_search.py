@@ -32,7 +32,7 @@ def nearest(
     if n_candidates is not None:
         per_query = 1 if by_vectors else metric.forest_.n_trees
         each = min(each, n_candidates * per_query)
-    index = _prepared(metric, index, queries, each, hard)
+    index = prepared(metric, index, queries, each, hard)
     asked = search.queries_of(metric.forest_, index, queries)
     proposed = None
     if by_vectors and n_candidates is not None:
@@ -53,12 +53,12 @@ def nearest(
 def within(metric: Any, queries: np.ndarray | None, radius: float, hard: bool) -> Found:
     """All rows no farther than the radius from each prepared query."""
     index = metric._index()
-    index = _prepared(metric, index, queries, index.n_live, hard)
+    index = prepared(metric, index, queries, index.n_live, hard)
     asked = search.queries_of(metric.forest_, index, queries)
     return search.within(metric.forest_, index, asked, radius, bool(hard), metric._threads())
 
 
-def _prepared(
+def prepared(
     metric: Any, index: search.Index, queries: np.ndarray | None, each: int, hard: bool
 ) -> search.Index:
     """The same rows, for a search that measures `each` of them for every query."""

@@ -14,6 +14,7 @@ import naive
 from conftest import load, three_clusters
 from metricforest import HierarchyForest
 from metricforest.core.forest import LEAF
+from metricforest.forest_search import prepared
 from metricforest.search import approximate, changes, exact, measuring, neighbors, paths
 
 
@@ -25,7 +26,7 @@ def fresh(forest, **params):
 def searchable(metric):
     """The index with certainties, if the metric keeps them."""
     index = metric._index()
-    return metric._prepared(index, None, np.inf, False)
+    return prepared(metric, index, None, np.inf, False)
 
 
 def merge(metric, n_threads):

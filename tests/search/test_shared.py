@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 import metricforest
 from metricforest import HierarchyForest
+from metricforest.forest_search import prepared
 from metricforest.search.index import MAX_ID
 from metricforest.search.shared import check_ids
 
@@ -37,7 +38,7 @@ def test_a_slow_reader_does_not_undo_an_addition():
     metric, X = forest()
     taken = metric._index()
     ids = metric.add(X[:2])
-    searched = metric._prepared(taken, None, np.inf, False)
+    searched = prepared(metric, taken, None, np.inf, False)
     assert searched.n_live == 60  # it answers for what it took
     assert metric.ids_[-2:].tolist() == ids.tolist() == [60, 61]
     assert metric.add(X[:1]).tolist() == [62]
