@@ -257,3 +257,18 @@ def test_what_it_cannot_use_is_refused():
         small(n_folds=1).fit(X, **given)
     with pytest.raises(TypeError, match="LMNN cannot learn from pairs"):
         Blend([LMNN()]).fit(X, **given)
+
+
+def test_the_default_members_are_the_kinds_that_win_somewhere(tmp_path):
+    X, _, pairs, labels = three_clusters(0, 60, 300)
+    members = [member.set_params(n_estimators=4) for member in Blend()._fresh(0)]
+    kinds = ["VectorForest", "HierarchyForest", "RandomForestDistance", "BoostedTreesDistance"]
+    assert [type(member).__name__ for member in members] == kinds
+    blend = Blend(members, n_folds=2, random_state=0).fit(X, pairs=pairs, pair_labels=labels)
+    assert (blend.held_out_auc_ > 0.6).all()
+    Q, _, asked, answers = three_clusters(1, 60, 300)
+    scores = [pair_auc(m, Q, asked, answers) for m in (blend, *blend.members_)]
+    assert scores[0] > max(scores[1:]) - 0.03
+    blend.save(tmp_path / "blend.mf")
+    again = metricforest.load(tmp_path / "blend.mf")
+    np.testing.assert_array_equal(again.pairwise_distances(Q), blend.pairwise_distances(Q))

@@ -25,12 +25,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .base import Metric, check_n_neighbors, unchanged_on_failure
 from .checks import check_choice, check_whole
 from .hierarchy import HierarchyForest
-from .rivals import RandomForestDistance
+from .rivals import BoostedTreesDistance, RandomForestDistance
 from .search import check_ids
 from .storage.format import Content
 from .storage.registry import content_of, from_content, params_of, unfitted
 from .storage.values import check_array
 from .supervision import constraints as cn
+from .vector_forest import VectorForest
 from .version import __version__
 from .warn import warn
 
@@ -58,8 +59,8 @@ class Blend(Metric):
     Parameters
     ----------
     members : list of metrics, default=None
-        Unfitted metrics that learn from labelled pairs. None: a forest that splits by a third of the
-        features, one that splits by all of them, and a `RandomForestDistance`.
+        Unfitted metrics that learn from labelled pairs. None: a `VectorForest`, a `HierarchyForest`, a
+        `RandomForestDistance` and a `BoostedTreesDistance`.
     n_folds : int, default=3
         Parts of the labelled pairs, each of which is left out once.
     n_candidates : int or None, default=100
@@ -223,9 +224,10 @@ class Blend(Metric):
         members = self.members
         if members is None:
             members = [
+                VectorForest(),
                 HierarchyForest(),
-                HierarchyForest(max_features=None),
                 RandomForestDistance(),
+                BoostedTreesDistance(),
             ]
         fresh = []
         for j, member in enumerate(members):
