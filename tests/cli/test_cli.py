@@ -121,7 +121,7 @@ def test_a_large_table_is_read_in_pieces(tmp_path, monkeypatch, shop):
     whole = table_of(good("neighbors", shop, PRODUCTS, "-k", 2))
     monkeypatch.setattr(files, "CHUNK", 100)
     monkeypatch.setattr(
-        files.read_chunks, "__kwdefaults__", {"sep": None, "text": True, "rows": 100}
+        files.read_chunks, "__kwdefaults__", {**files.read_chunks.__kwdefaults__, "rows": 100}
     )
     pd.testing.assert_frame_equal(table_of(good("neighbors", shop, PRODUCTS, "-k", 2)), whole)
     for suffix, read in (("parquet", pd.read_parquet), ("json", pd.read_json)):
@@ -322,7 +322,7 @@ def test_unreadable_values_are_counted_through_all_pieces(shop, tmp_path, monkey
     frame["price"] = ["what"] * 25 + ["1"] * 15
     frame.to_csv(tmp_path / "q.csv", index=False)
     monkeypatch.setattr(
-        files.read_chunks, "__kwdefaults__", {"sep": None, "text": True, "rows": 10}
+        files.read_chunks, "__kwdefaults__", {**files.read_chunks.__kwdefaults__, "rows": 10}
     )
     said = good("neighbors", shop, tmp_path / "q.csv").stderr
     assert said.strip() == (
@@ -455,7 +455,11 @@ BAD = {
     "no id": ("fit {table} --pairs {labelled} -o m.mf", "row numbers of .*pass --id sku"),
     "ids twice": (
         "fit {table} --id type --pairs types.csv -o m.mf",
-        "ids must differ, but 'chair'",
+        "products.csv: ids must differ, but 'chair'",
+    ),
+    "an id is missing": (
+        "fit gap.csv --id a --labels b -o m.mf",
+        "gap.csv: row 2 has no id in column 'a'",
     ),
     "nothing given": (
         "fit {table} -o m.mf",
@@ -529,6 +533,7 @@ def bad_folder(tmp_path_factory, model):
         "foreign.csv": "a,b,c\nQ1,Q2,same\n",
         "types.csv": "a,b,c\nlamp,sofa,same\n",
         "ragged.csv": "a,b\n1,2\n1,2,3,4\n",
+        "gap.csv": "a,b\n1,2\n,3\n",
         "wide.csv": "a,b\n1,2,3\n1,2,3\n",
         "fake.parquet": "not parquet",
         "fake.npy": "not an array",

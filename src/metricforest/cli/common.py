@@ -294,8 +294,9 @@ def load_model(path: str, jobs: int | None = None, table: bool = True) -> Any:
     check_readable(path)
     model = load(path)
     if table and not hasattr(model, "preparation_"):
+        what = "" if hasattr(model, "comparison_") else " without a table"
         raise click.ClickException(
-            f"{path}: it holds a {type(model).__name__} without a table; "
+            f"{path}: it holds a {type(model).__name__}{what}; "
             f"`{PROGRAM} fit` makes models that know their table"
         )
     inner = getattr(model, "metric_", model)
@@ -311,9 +312,8 @@ def queries(model: TableMetric, path: str, sep: str | None) -> Iterator[Any]:
     from ..tables import files
     from ..tables.columns import NUMBER
 
-    text = {column.name for column in model.preparation_.columns_ if column.kind != NUMBER}
-    text |= {model.id} if model.id else set()
-    return files.numbered(files.read_chunks(path, sep=separator(sep), text=text))
+    numbers = {column.name for column in model.preparation_.columns_ if column.kind == NUMBER}
+    return files.numbered(files.read_chunks(path, sep=separator(sep), numbers=numbers - {model.id}))
 
 
 def whole_table(model: TableMetric, path: str, sep: str | None) -> Any:

@@ -119,7 +119,7 @@ def fit(
     from ..storage.format import no_model
     from ..storage.outputs import check_output
     from ..tables.columns import as_table, values_of
-    from ..tables.pair_labels import read_label
+    from ..tables.pair_labels import read_label, row_ids
 
     if not pairs and labels is None:
         raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
@@ -140,6 +140,8 @@ def fit(
         if column is not None and column not in frame.columns:
             known = ", ".join(map(str, frame.columns[:20]))
             raise click.ClickException(f"{table}: no column {column!r}; it has {known}")
+    with naming(table):
+        row_ids(as_table(frame), id_, unique=True)
     for i, path in enumerate(pairs):
         labelled[i] = settle_header(labelled[i], frame, id_)
         check_ids(labelled[i], frame, id_, table, path)
@@ -196,16 +198,17 @@ def read_pairs(path: str) -> Any:
     """The file of labelled pairs as three columns of text: two ids and a label."""
     from ..tables import files
 
-    frame = files.read_table(path, sep=files.guess_separator(path))
+    frame = files.read_table(path, sep=files.guess_separator(path), twice=True)
     if frame.shape[1] > 3:
-        known = [c for c in frame.columns if str(c).strip().lower() in LABEL_NAMES]
+        names = [str(name).strip().lower() for name in frame.columns]
+        known = [j for j, name in enumerate(names) if name in LABEL_NAMES]
         if len(known) != 1:
             raise click.ClickException(
                 f"{path}: which of its {frame.shape[1]} columns holds the labels? Call one "
                 "'same', or keep two ids and the label only"
             )
-        ends = [c for c in frame.columns if c != known[0]][:2]
-        frame = frame[[*ends, known[0]]]
+        ends = [j for j in range(len(names)) if j != known[0]][:2]
+        frame = frame.iloc[:, [*ends, known[0]]]
     if frame.shape[1] < 3:
         raise click.ClickException(
             f"{path}: labelled pairs need three columns, two ids and a label, "
@@ -220,7 +223,7 @@ def joined(labelled: list[Any]) -> Any:
 
     if not labelled:
         return None
-    names = labelled[0].columns
+    names = ["left", "right", "answer"]
     parts = [
         part.set_axis(names, axis=1).astype(object) for part in labelled
     ]  # ids stay as they are
@@ -270,10 +273,6 @@ def settle_header(labelled: Any, frame: Any, id_: str | None) -> Any:
 
     known = known_ids(frame, id_)
     head = [str(name).strip() for name in labelled.columns]
-    # pandas calls a second column "1" "1.1"
-    head = [
-        h.rpartition(".")[0] if h.rpartition(".")[0] in head[:i] else h for i, h in enumerate(head)
-    ]
     if not {id_text(h) for h in head[:2]} <= known:
         return labelled
     first = pandas().DataFrame([head], columns=labelled.columns)

@@ -29,6 +29,14 @@ ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]|$)")
 WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")  # 7.0 reads like 7
 OTHER_DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
 LEADING_ZERO = re.compile(r"0\d")
+NUMERAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NO_CODE = re.compile(r"-\d+|[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")  # only a number looks so
+CODE = re.compile(r"[+-]?\d+[eE]\d+")  # 12E3: programs write 1.2E4 or 12e+3
+NOTHING = frozenset(  # words for a missing number, date or yes; among texts they are texts: NA is a country
+    ["na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nat"]
+    + [sign + word for sign in ("", "+", "-") for word in ("inf", "infinity")]
+)
+PLAIN = 40  # characters of a number at most, for a column to be read at once
 ID_NAME = re.compile(r"(^|.*[^a-z])(id|uuid|guid|key|index|nr)$|^unnamed: \d+$", re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -89,6 +97,21 @@ def check_column(table: Table, name: str) -> None:
     if name not in table.names:
         known = ", ".join(table.names[:20]) + (", ..." if len(table.names) > 20 else "")
         raise ValueError(f"the table has no column {name!r}; it has {known}")
+
+
+def check_kinds(kinds: Any, known: Sequence[str]) -> None:
+    """Raise unless it is None or gives columns one of the known kinds."""
+    if kinds is not None and not isinstance(kinds, dict):
+        raise TypeError(f"kinds must be a dict or None, got {kinds!r}")
+    for name, kind in (kinds or {}).items():
+        if kind not in known:
+            raise ValueError(f"kinds[{name!r}] must be one of {', '.join(known)}, got {kind!r}")
+
+
+def check_name(name: str, value: Any) -> None:
+    """Raise unless a parameter is None or a column's name."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} must be the name of a column or None, got {value!r}")
 
 
 def values_of(column: Any) -> np.ndarray:
@@ -175,7 +198,7 @@ def parse(column: Any, kind: str) -> tuple[np.ndarray, list[str]]:
         return read_each(values, as_days)
     if values.dtype != object:
         return finite(as_days_or_float(values)), []
-    return read_each(values, as_boolean if kind == BOOLEAN else float)
+    return read_each(values, as_boolean if kind == BOOLEAN else as_number)
 
 
 def as_days_or_float(values: np.ndarray) -> np.ndarray:
@@ -196,7 +219,7 @@ def read_each(values: np.ndarray, read: Any) -> tuple[np.ndarray, list[str]]:
     answer = np.full(len(values), np.nan)
     bad = []
     for i, value in enumerate(values.tolist()):
-        if value is None or is_nan(value):
+        if value is None or is_nan(value) or says_nothing(value):
             continue
         try:
             answer[i] = read(value)
@@ -205,11 +228,41 @@ def read_each(values: np.ndarray, read: Any) -> tuple[np.ndarray, list[str]]:
     return finite(answer), bad
 
 
+def says_nothing(value: Any) -> bool:
+    """Whether a text stands for a missing value where a number, a date or yes and no belong."""
+    return isinstance(value, str) and value.strip().lower() in NOTHING
+
+
 def as_boolean(value: Any) -> float:
     if isinstance(value, str):
         word = value.strip().lower()
-        return WORDS[word] if word in WORDS else float(word)
+        return WORDS[word] if word in WORDS else as_number(word)
     return float(value)
+
+
+def as_number(value: Any) -> float:
+    """The number; ValueError for a text that writes none, such as 1_0, which Python reads as 10."""
+    if isinstance(value, str) and not NUMERAL.fullmatch(value.strip()):
+        raise ValueError(value)
+    return float(value)
+
+
+def clear_number(value: Any) -> float:
+    """The number; ValueError for a text that could as well be a code, such as 12E3."""
+    if isinstance(value, str) and CODE.fullmatch(value.strip()):
+        raise ValueError(value)
+    return as_number(value)
+
+
+def plain_numbers(values: list[Any]) -> np.ndarray | None:
+    """A column of texts and NaN as float64; None unless every text is plainly a number."""
+    texts = [value if isinstance(value, str) else "nan" for value in values]
+    if any("_" in text or len(text) > PLAIN for text in texts):
+        return None
+    try:
+        return np.array(texts, str).astype(np.float64)
+    except ValueError:
+        return None
 
 
 def as_days(value: Any) -> float:
@@ -281,9 +334,13 @@ def guess(values: np.ndarray) -> str:
     texts = Counter({as_text(value).strip(): 0 for value in counts})
     for value, count in counts.items():
         texts[as_text(value).strip()] += count
+    texts = Counter({text: count for text, count in texts.items() if not says_nothing(text)})
+    if not texts:
+        return CATEGORY
     if {text.lower() for text in texts} in ({"true", "false"}, {"yes", "no"}):
         return BOOLEAN
-    if not any(map(LEADING_ZERO.match, texts)) and share(texts, float) >= MOSTLY:
+    read = as_number if any(map(NO_CODE.fullmatch, texts)) else clear_number
+    if not any(map(LEADING_ZERO.match, texts)) and share(texts, read) >= MOSTLY:
         return NUMBER
     return DATE if share(texts, as_days) >= MOSTLY else CATEGORY
 

@@ -1,8 +1,8 @@
 """Tables in files, for the command line: read whole, sampled or piece by piece, and written whole.
 
-Reading gives pandas frames. A CSV that is learned from is read as text, and columns.py decides what its
-columns hold; one that is asked about is read as the model needs it, piece by piece. Writing goes
-through `storage.outputs`: results are pieces of bytes, and a file is there whole or not at all.
+Reading gives pandas frames. A CSV is read as text, and columns.py decides what its columns hold, or
+reads them as a model needs them. Writing goes through `storage.outputs`: results are pieces of bytes, and
+a file is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -20,7 +20,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ..storage.outputs import unreadable, write_through
-from .columns import as_text
+from .columns import as_text, plain_numbers
 
 CHUNK = 20_000  # rows read, measured and written at once
 SEPARATORS = ",\t;|"
@@ -58,18 +58,27 @@ def kind_of_file(path: str) -> str:
 
 
 def read_chunks(
-    path: str, *, sep: str | None = None, text: Any = True, rows: int = CHUNK
+    path: str,
+    *,
+    sep: str | None = None,
+    numbers: Container[str] = (),
+    twice: bool = False,
+    rows: int = CHUNK,
 ) -> Iterator[Any]:
-    """Frames of at most so many rows. `text` says which columns of a CSV stay text: a set, or all.
+    """Frames of at most so many rows; an error names the file.
 
-    An error names the file.
+    The cells of a CSV are text, and only an empty one is missing: NA is a country. Columns that are
+    known to hold `numbers` become numbers where all of a piece are. With `twice` a CSV may have two
+    columns of one name.
     """
     kind = kind_of_file(path)
     if path != "-":
         check_readable(path)
     try:
         if kind in ("csv", "tsv"):
-            yield from csv_chunks(path, sep or ("\t" if kind == "tsv" else None), text, rows)
+            sep = sep or ("\t" if kind == "tsv" else None)
+            for frame in csv_chunks(path, sep, twice, rows):
+                yield with_numbers(frame, numbers)
         elif kind == "parquet":
             yield from parquet_chunks(path, rows)
         else:
@@ -93,29 +102,32 @@ def check_readable(path: str) -> None:
         raise FileError(f"{path}: {(error.strerror or str(error)).lower()}") from error
 
 
-def csv_chunks(path: str, sep: str | None, text: Any, rows: int) -> Iterator[Any]:
+def csv_chunks(path: str, sep: str | None, twice: bool, rows: int) -> Iterator[Any]:
+    """The rows of a CSV as text. The first line is read as it is: pandas would rename columns."""
     pd = pandas()
     source: Any = sys.stdin.buffer if path == "-" else path
     options: dict[str, Any] = {"sep": sep or ",", "chunksize": rows, "low_memory": False}
-    options["dtype"] = str if text is True else dict.fromkeys(text, str)
-    options["skipinitialspace"] = True
+    options |= {"dtype": str, "keep_default_na": False, "na_values": [""]}
+    options |= {"header": None, "skipinitialspace": True, "encoding": "utf-8-sig"}
     empty = True
     try:
-        with pd.read_csv(source, encoding="utf-8-sig", **options) as reader:
-            for number, frame in enumerate(reader):
-                if not len(frame):
-                    break
-                if number == 0:
-                    check_separator(path, frame, sep)
-                    unnamed = not isinstance(frame.index, pd.RangeIndex)
-                    if unnamed:
-                        raise FileError(f"{path}: its rows have more values than its header")
+        with pd.read_csv(source, **options) as reader:
+            head = reader.get_chunk(1).iloc[0]
+            names = [f"Unnamed: {j}" if pd.isna(n) else str(n) for j, n in enumerate(head)]
+            check_separator(path, names, sep)
+            again = [name for j, name in enumerate(names) if name in names[:j]]
+            if again and not twice:
+                raise FileError(f"{path}: it has the column {again[0]!r} twice")
+            for frame in reader:
+                frame.columns = names
                 empty = False
                 yield frame
-    except pd.errors.EmptyDataError:
+    except (pd.errors.EmptyDataError, StopIteration):
         raise FileError(f"{path}: it is empty") from None
     except pd.errors.ParserError as error:
         why = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        if " in line 2, " in why:
+            raise FileError(f"{path}: its rows have more values than its header") from None
         raise FileError(
             f"{path}: {why}. Is {sep or ','!r} the separator? --sep names another"
         ) from error
@@ -125,11 +137,21 @@ def csv_chunks(path: str, sep: str | None, text: Any, rows: int) -> Iterator[Any
         raise FileError(f"{path}: it has a header and no rows")
 
 
-def check_separator(path: str, frame: Any, sep: str | None) -> None:
+def with_numbers(frame: Any, names: Container[str]) -> Any:
+    """The frame with these columns as numbers, where every text is plainly one."""
+    for name in frame.columns:
+        if name in names:
+            values = plain_numbers(frame[name].tolist())
+            if values is not None:
+                frame[name] = values
+    return frame
+
+
+def check_separator(path: str, names: list[str], sep: str | None) -> None:
     """A single column with another separator in its name was cut by the wrong one."""
-    if frame.shape[1] > 1:
+    if len(names) > 1:
         return
-    name = str(frame.columns[0])
+    name = names[0]
     others = [other for other in SEPARATORS if other in name and other != (sep or ",")]
     if others:
         shown = "'\\t'" if others[0] == "\t" else repr(others[0])
@@ -199,9 +221,9 @@ def numbered(chunks: Iterable[Any]) -> Iterator[Any]:
         yield frame
 
 
-def read_table(path: str, *, sep: str | None = None, text: Any = True) -> Any:
+def read_table(path: str, *, sep: str | None = None, twice: bool = False) -> Any:
     """The whole table as one frame."""
-    frames = list(numbered(read_chunks(path, sep=sep, text=text)))
+    frames = list(numbered(read_chunks(path, sep=sep, twice=twice)))
     return frames[0] if len(frames) == 1 else pandas().concat(frames)
 
 

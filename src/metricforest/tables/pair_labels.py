@@ -12,7 +12,17 @@ import numpy as np
 
 from ..supervision.labels import BLANK, UNLABELLED, is_missing
 from ..warn import warn
-from .columns import Table, as_table, as_text, check_column, id_text, items_of, values_of
+from .columns import (
+    NOTHING,
+    Table,
+    as_table,
+    as_text,
+    check_column,
+    id_text,
+    items_of,
+    says_nothing,
+    values_of,
+)
 
 SAME = frozenset(
     ["same", "1", "+1", "true", "match", "yes", "must", "must-link", "duplicate", "equal"]
@@ -22,7 +32,7 @@ DIFFERENT = frozenset(
 )
 LONGEST = 200  # characters of an id: all take the room of the longest
 LARGEST_NUMBER = 2**63  # ids beyond are kept as text
-UNSURE = frozenset(["", "unsure", "unknown", "maybe", "?"])
+UNSURE = frozenset(["", "unsure", "unknown", "maybe", "?"]) | NOTHING
 
 
 class LabelledPairs(NamedTuple):
@@ -165,5 +175,12 @@ def label_codes(y: Any, n_rows: int) -> np.ndarray:
         raise ValueError(f"y has {len(values)} labels, the table has {n_rows} rows")
     texts = [BLANK if v is None else as_text(v).strip() for v in values]
     classes = sorted(text for text in set(texts) if not is_missing(text))
+    odd = [text for text in classes if says_nothing(text)]
+    if odd:
+        warn(
+            f"{texts.count(odd[0])} labels are {odd[0]!r}, which counts as a class: leave a label empty "
+            "where there is none",
+            UserWarning,
+        )
     place = {text: i for i, text in enumerate(classes)}
     return np.array([place.get(text, UNLABELLED) for text in texts], np.int64)
