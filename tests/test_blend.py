@@ -154,10 +154,10 @@ def test_rows_come_and_go_where_every_member_can():
     assert graph.shape == (5, 58)
     np.testing.assert_array_equal(left[graph.indices.reshape(5, 6)], ids)
     assert set(blend.radius_neighbors(X[:1], 1.0, return_distance=False)[0]) == set(left)
-    for wrong, said in (([3], "no row with id 3"), ([4, 4], "2 times")):
+    for wrong, said in (([3], "id 3 is not in the index"), ([4, 4], "2 times")):
         with pytest.raises(ValueError, match=said):
             blend.remove(wrong)
-    with pytest.raises(ValueError, match="id 4 is in use already"):
+    with pytest.raises(ValueError, match="id 4 is in use"):
         blend.add(X[:1], [4])
     np.testing.assert_array_equal(blend.add(X[:1]), [60])
 
@@ -192,8 +192,11 @@ def test_a_damaged_state_is_refused(fitted):
         ({"members_": []}, "members_ is"),
         ({"members_": state["members_"][:2]}, "_weights is"),
         ({"_weights": [-blend._weights.each, 0.0]}, "at least 0"),
-        ({"_ids": blend._ids[::-1].copy()}, "not ascending"),
+        ({"_weights": [blend._weights.each, 1e300]}, "a weight is more than"),
+        ({"_ids": state["_ids"][::-1].copy()}, "not ascending"),
+        ({"_ids": state["_ids"] + 1, "_next_id": 1000}, "a member searches 90 rows other than"),
         ({"_next_id": 3}, "_next_id is 3"),
+        ({"_next_id": 2**63 - 1}, "_next_id is 9"),
         ({"_rows": blend._rows[:, :2]}, "_rows is"),
     ):
         with pytest.raises(ValueError, match=said):

@@ -30,7 +30,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .checks import check_mode, check_n_jobs, check_radius
+from .checks import check_mode, check_n_jobs, check_radius, check_seed, check_verbose
 from .core import is_interrupt
 from .inspection import calibration
 from .storage.outputs import PathLike
@@ -46,6 +46,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     """Base of all metrics: measuring distances between rows, searching among those of `fit`."""
 
     bounded = False  # whether distances lie in [0, 1], so that 1 - distance is a similarity
+    of_tables = False  # whether its rows are those of tables, not of numbers
     n_features_in_: int
     threshold_: float  # after calibrate_threshold
     calibration_: dict[str, Any]  # after calibrate_threshold with a method
@@ -128,6 +129,8 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     def _check_parameters(self) -> None:
         """Raise unless every parameter has a value that can be used; a subclass adds its own."""
         check_n_jobs(self)
+        check_seed(self)
+        check_verbose(self)
 
     def _check_ready(self) -> None:
         """Raise unless fitted, with parameters that can be used: they may be set after `fit` too."""
@@ -391,9 +394,15 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
             nearest first.
         """
         check_mode(mode)
-        distance, found = self.kneighbors(X, n_neighbors)
+        return graph(*self._nearest_columns(self._queries(X), n_neighbors), mode)
+
+    def _nearest_columns(
+        self, queries: np.ndarray | None, k: int
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Distances, places among the rows that are searched, and how many these are: of one moment."""
+        distance, found = self._nearest(queries, k)
         ids = self._searched_ids()
-        return graph(distance, np.searchsorted(ids, found), len(ids), mode)
+        return distance, np.searchsorted(ids, found), len(ids)
 
     def _queries(self, X: ArrayLike | None) -> np.ndarray | None:
         self._check_ready()
@@ -410,12 +419,12 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         """The prepared rows that are searched, by ascending id."""
         return self._rows
 
-    def _distance_blocks(self, queries: np.ndarray | None):
+    def _distance_blocks(self, among: np.ndarray, queries: np.ndarray | None):
         """(first query, distances to all rows) block by block; a row is infinitely far from itself."""
-        rows = self._rows if queries is None else queries
-        step = max(1, BLOCK // max(1, len(self._rows)))
+        rows = among if queries is None else queries
+        step = max(1, BLOCK // max(1, len(among)))
         for low in range(0, len(rows), step):
-            block = self._pairwise_distance(rows[low : low + step], self._rows)
+            block = self._pairwise_distance(rows[low : low + step], among)
             if queries is None:
                 block[np.arange(len(block)), np.arange(low, low + len(block))] = np.inf
             yield low, block
@@ -425,10 +434,16 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
         Queries are prepared. A metric with ways to search takes them as further keywords.
         """
-        k = check_n_neighbors(k, len(self._rows), queries is None)
-        n = len(self._rows if queries is None else queries)
+        return self._nearest_among(self._rows, queries, k)
+
+    def _nearest_among(
+        self, among: np.ndarray, queries: np.ndarray | None, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`_nearest` by measuring every row."""
+        k = check_n_neighbors(k, len(among), queries is None)
+        n = len(among if queries is None else queries)
         distance, index = np.empty((n, k)), np.empty((n, k), np.int64)
-        for low, block in self._distance_blocks(queries):
+        for low, block in self._distance_blocks(among, queries):
             order = np.argsort(block, axis=1, kind="stable")[:, :k]
             index[low : low + len(block)] = order
             distance[low : low + len(block)] = np.take_along_axis(block, order, axis=1)
@@ -436,9 +451,15 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
     def _within(self, queries: np.ndarray | None, radius: float) -> tuple[np.ndarray, np.ndarray]:
         """Distances and rows no farther than radius, sorted by (distance, row)."""
-        n = len(self._rows if queries is None else queries)
+        return self._within_among(self._rows, queries, radius)
+
+    def _within_among(
+        self, among: np.ndarray, queries: np.ndarray | None, radius: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`_within` by measuring every row."""
+        n = len(among if queries is None else queries)
         distance, index = np.empty(n, object), np.empty(n, object)
-        for low, block in self._distance_blocks(queries):
+        for low, block in self._distance_blocks(among, queries):
             for i, row in enumerate(block, low):
                 near = np.flatnonzero(row <= radius)
                 order = np.argsort(row[near], kind="stable")

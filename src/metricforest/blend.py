@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
+from copy import copy
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .base import Metric, check_n_neighbors, unchanged_on_failure
 from .checks import check_choice, check_whole
 from .hierarchy import HierarchyForest
+from .numbered import Numbered, check_numbered, first_numbered, with_rows, without_rows
 from .rivals import BoostedTreesDistance, RandomForestDistance
 from .search import check_ids
 from .storage.format import Content
@@ -40,6 +44,7 @@ EVEN = 1.0  # how strongly weights are drawn to their mean, in units of one pair
 SMALL = 0.01  # how strongly they are drawn to 0, so that they stay finite
 EXACT = 2_000  # rows up to which every row is measured
 BLOCK = 1 << 16  # pairs measured at once by a search
+LARGEST = 1e100  # weight in a file: sums stay finite
 
 
 class Weights(NamedTuple):
@@ -108,10 +113,10 @@ class Blend(Metric):
     """
 
     bounded = True
-    _private_state = ("_rows", "_ids", "_next_id")
     members_: list[Metric]
     weights_: np.ndarray
     _weights: Weights
+    _searched: Numbered
 
     def __init__(
         self,
@@ -212,10 +217,10 @@ class Blend(Metric):
         if not isinstance(members, list | tuple) or not members:
             raise ValueError(f"members must be a list of metrics, got {members!r}")
         for member in members:
-            if not isinstance(member, Metric):
+            if not isinstance(member, Metric) or member.of_tables:
                 raise TypeError(
-                    "members must be metrics of this library, such as HierarchyForest(): got "
-                    f"{member!r}"
+                    "members must be metrics of this library over numbers, such as "
+                    f"HierarchyForest(): got {member!r}"
                 )
             member._check_parameters()
 
@@ -338,10 +343,17 @@ class Blend(Metric):
 
     # ----------------------------------------------------------------------------------- searching
 
+    def _check_ready(self) -> None:
+        super()._check_ready()
+        for member in self.members_:
+            member._check_ready()
+
     def _keep(self, rows: np.ndarray) -> None:
         super()._keep(rows)
-        self._ids = np.arange(len(rows))
-        self._next_id = len(rows)
+        self._search(first_numbered(rows))
+
+    def _search(self, rows: Numbered) -> None:
+        self._searched, self._turn = rows, Lock()
 
     def _over(self, rows: np.ndarray) -> Any:
         other = super()._over(rows)
@@ -351,30 +363,58 @@ class Blend(Metric):
     @property
     def ids_(self) -> np.ndarray:
         check_is_fitted(self)
-        return self._ids.copy()
+        return self._searched.ids.copy()
+
+    def _n_indexed(self) -> int:
+        return len(self._searched.ids)
+
+    def _searched_rows(self) -> np.ndarray:
+        return self._searched.rows
 
     def _searched_ids(self) -> np.ndarray:
-        return self._ids
+        return self._searched.ids
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
-        k = check_n_neighbors(k, len(self._rows), queries is None)
+        distance, place, now = self._found(queries, k)
+        return distance, now.ids[place]
+
+    def _found(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray, Numbered]:
+        """(distances, places among the rows searched, these rows as they were at one moment)."""
         searching = [member for _, member in self._used() if searches(member)]
-        most = None if self.n_candidates is None else max(k, int(self.n_candidates))
-        n = len(self._rows) - (queries is None)
-        if most is None or not searching or len(self._rows) <= max(EXACT, most):
-            distance, place = super()._nearest(queries, k)
-            return distance, self._ids[place]
-        found = []
-        for member in searching:
-            asked = None if queries is None else member._prepare(queries)
-            found.append(member._nearest(asked, min(most, n))[1])
-        rows = self._rows if queries is None else queries
-        place = np.searchsorted(self._ids, np.concatenate(found, axis=1))
-        distance, place = self._measured(rows, place, k)
-        return distance, self._ids[place]
+        changing = all(hasattr(member, "add") for member in self.members_)
+        with self._turn if changing else nullcontext():  # member after member is changed
+            now = self._searched
+            k = check_n_neighbors(k, len(now.ids), queries is None)
+            most = None if self.n_candidates is None else max(k, int(self.n_candidates))
+            n = len(now.ids) - (queries is None)
+            exact = most is None or not searching or len(now.ids) <= max(EXACT, most)
+            if not exact:
+                self._check_members(now.ids)
+                found = [
+                    member._nearest(
+                        None if queries is None else member._prepare(queries),
+                        min(int(most or n), n),
+                    )[1]
+                    for member in searching
+                ]
+        if exact:
+            return *self._nearest_among(now.rows, queries, k), now
+        rows = now.rows if queries is None else queries
+        place = np.searchsorted(now.ids, np.concatenate(found, axis=1))
+        return *self._measured(rows, now.rows, place, k), now
+
+    def _check_members(self, ids: np.ndarray) -> None:
+        """Raise unless the members search the same rows."""
+        for member in self.members_:
+            own = member.ids_ if hasattr(member, "ids_") else np.arange(member._n_indexed())  # type: ignore[attr-defined]
+            if not np.array_equal(own, ids):
+                raise ValueError(
+                    f"a member searches {len(own)} rows other than the {len(ids)} of the blend: rows "
+                    "were added to or removed from the member itself. Fit again"
+                )
 
     def _measured(
-        self, rows: np.ndarray, place: np.ndarray, k: int
+        self, rows: np.ndarray, among: np.ndarray, place: np.ndarray, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k nearest of the rows proposed for each query, some of them more than once."""
         place = np.sort(place, axis=1)
@@ -384,15 +424,22 @@ class Blend(Metric):
         query, column = np.nonzero(~again)
         for low in range(0, len(query), BLOCK):
             q, c = query[low : low + BLOCK], column[low : low + BLOCK]
-            distance[q, c] = self._pair_distance(rows[q], self._rows[place[q, c]])
+            distance[q, c] = self._pair_distance(rows[q], among[place[q, c]])
         order = np.argsort(distance, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(distance, order, axis=1), np.take_along_axis(place, order, axis=1)
 
     def _within(self, queries: np.ndarray | None, radius: float) -> tuple[np.ndarray, np.ndarray]:
-        distance, place = super()._within(queries, radius)
+        now = self._searched
+        distance, place = self._within_among(now.rows, queries, radius)
         for i, own in enumerate(place):
-            place[i] = self._ids[own]
+            place[i] = now.ids[own]
         return distance, place
+
+    def _nearest_columns(
+        self, queries: np.ndarray | None, k: int
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        distance, place, now = self._found(queries, k)
+        return distance, place, len(now.ids)
 
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> np.ndarray:
         """Have more rows searched, without learning from them, where every member can.
@@ -410,19 +457,21 @@ class Blend(Metric):
         """
         members = self._changing("add")
         rows = self._check_rows(X)
-        first = self._next_id
-        chosen = np.arange(first, first + len(rows)) if ids is None else check_ids(ids)
-        if len(chosen) != len(rows):
-            raise ValueError(f"ids must be one per row: {len(chosen)} ids, {len(rows)} rows")
-        used = np.intersect1d(chosen, self._ids)
-        if len(used):
-            raise ValueError(f"id {used[0]} is in use already")
-        for member in members:
-            member.add(rows, chosen)
-        order = np.argsort(np.concatenate([self._ids, chosen]), kind="stable")
-        self._ids = np.concatenate([self._ids, chosen])[order]
-        self._rows = np.concatenate([self._rows, rows])[order]
-        self._next_id = max(self._next_id, int(chosen.max(initial=-1)) + 1)
+        given = None if ids is None else check_ids(ids)
+        with self._turn:
+            now = self._searched
+            self._check_members(now.ids)
+            after, chosen = with_rows(now, rows, given)
+            try:
+                for member in members:
+                    member.add(rows, chosen)
+            except BaseException:  # an interrupt as well
+                for member in members:
+                    there = chosen[np.isin(chosen, member.ids_)]
+                    if len(there):
+                        member.remove(there)
+                raise
+            self._searched = after
         return chosen
 
     def remove(self, ids: ArrayLike) -> None:
@@ -435,18 +484,28 @@ class Blend(Metric):
         """
         members = self._changing("remove")
         chosen = check_ids(ids)
-        unknown = np.setdiff1d(chosen, self._ids)
-        if len(unknown):
-            raise ValueError(f"there is no row with id {unknown[0]}")
-        for member in members:
-            member.remove(chosen)
-        left = ~np.isin(self._ids, chosen)
-        self._ids, self._rows = self._ids[left], self._rows[left]
+        with self._turn:
+            now = self._searched
+            self._check_members(now.ids)
+            after = without_rows(now, chosen)
+            try:
+                for member in members:
+                    member.remove(chosen)
+            except BaseException:
+                for member in members:
+                    gone = np.setdiff1d(chosen, member.ids_)
+                    if len(gone):
+                        member.add(now.rows[np.searchsorted(now.ids, gone)], gone)
+                raise
+            self._searched = after
 
     def _changing(self, what: str) -> list[Any]:
         """The members, if all of them can take rows in and out."""
         self._check_ready()
         cannot = [type(m).__name__ for m in self.members_ if not hasattr(m, what)]
+        for member in self.members_:
+            if isinstance(member, Blend):
+                member._changing(what)
         if cannot:
             raise TypeError(
                 f"this Blend cannot {what} rows: its member {cannot[0]} cannot. A Blend of "
@@ -467,11 +526,28 @@ class Blend(Metric):
         return params
 
     def _state(self) -> dict[str, Any]:
-        return {
-            **super()._state(),
-            "members_": [content_of(member)._asdict() for member in self.members_],
-            "_weights": list(self._weights),
-        }
+        with self._turn:
+            rows, ids, next_id = self._searched
+            members = [content_of(member)._asdict() for member in self.members_]
+        state = {"members_": members, "_weights": list(self._weights)}
+        if rows is not self._rows:
+            state["_searched"] = rows
+        return {**super()._state(), **state, "_ids": ids, "_next_id": next_id}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        state = dict(state)
+        turn = state.pop("_turn", None)  # a copy has a lock of its own
+        if turn is not None:
+            with turn:
+                state["_searched"] = self._searched
+                state["members_"] = [copy(member) for member in self.members_]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "_searched"):
+            self._turn = Lock()
 
     def _restore(self, state: dict[str, Any]) -> None:
         state = dict(state)
@@ -479,28 +555,30 @@ class Blend(Metric):
         if described is not None:
             self.members = [unfitted(Content(**one)) for one in described]
         packed, weights = state.pop("members_"), state.pop("_weights")
+        ids, next_id = state.pop("_ids"), state.pop("_next_id")
         if not isinstance(packed, list) or not packed:
             raise ValueError(f"members_ is {str(packed)[:80]}")
         self.members_ = [from_content(Content(**one)) for one in packed]
+        rows = state.pop("_searched", state.get("_rows"))
         super()._restore(state)
-        k, d, n = len(self.members_), self.n_features_in_, len(self._rows)
+        k, d = len(self.members_), self.n_features_in_
         each, intercept = weights
         check_array(each, "_weights", np.float64, (k,))
         check_array(self.weights_, "weights_", np.float64, (k,))
         check_array(self.held_out_auc_, "held_out_auc_", np.float64, (k,), False)
         check_array(self._rows, "_rows", np.float64, (None, d))
-        check_array(self._ids, "_ids", np.int64, (n,))
+        check_array(rows, "_searched", np.float64, (None, d))
         if (each < 0.0).any() or type(intercept) is not float or not np.isfinite(intercept):
             raise ValueError("the weights are not numbers of at least 0 and an intercept")
-        if (np.diff(self._ids) <= 0).any() or self._ids.min(initial=0) < 0:
-            raise ValueError("_ids are not ascending from 0")
-        if type(self._next_id) is not int or self._next_id <= self._ids.max(initial=-1):
-            raise ValueError(f"_next_id is {self._next_id!r}")
+        if max(each.max(), abs(intercept)) > LARGEST:
+            raise ValueError(f"a weight is more than {LARGEST:g}")
+        self._search(check_numbered(Numbered(rows, ids, next_id)))
         for member in self.members_:
+            if not isinstance(member, Metric) or member.of_tables:
+                raise ValueError(f"a {type(member).__name__} cannot be a member")
             if member.n_features_in_ != d:
                 raise ValueError(f"a member has {member.n_features_in_} features, not {d}")
-            if member._n_indexed() != n:
-                raise ValueError(f"a member searches {member._n_indexed()} rows, not {n}")
+        self._check_members(ids)
         self._weights = Weights(each, intercept)
 
 
