@@ -2,21 +2,22 @@
 
     python benchmarks/damage.py [--files 10000] [--tables 500] [--seed 0] [--jobs 2]
 
-Model files of several metrics are damaged at random. In one file of five the bytes alone are changed:
-the checksums must tell, always. In the others the header or an array is changed and the checksums are
-made right again, so that the damage reaches the inner checks. Each is loaded, asked for distances and
-neighbours, added to and saved, in a process whose memory is limited to what it had before, twice the
-file and 64 MiB. Counted are
+Model files of every class that can be saved are damaged at random. In one file of five the bytes alone
+are changed: the checksums must tell, always. In the others the header or an array is changed and the
+checksums are made right again, so that the damage reaches the inner checks. Each is loaded, asked for
+distances and neighbours, added to and saved, in a process whose memory is limited to what it had before,
+twice the file and 64 MiB. Counted are
 
-- crashes, hangs of more than 5 seconds, and errors other than ValueError;
+- crashes, hangs, files that take more than 5 seconds of a processor, and errors other than ValueError;
 - answers of files that load: they must be finite, sorted, symmetric, of ids that are there; and where
   nothing was changed that answers depend on, equal to the undamaged file's to the bit.
 
 A number of the model that was changed to another possible one, with its checksum made right, makes
 another file: nothing can tell it from a real one. Such files are counted as "other models".
 
-Tables, pairs and arrays are damaged byte by byte and given to the command line, which must answer with
-exit code 0 or 2, and with one line if it is 2. Ends with exit code 1 if anything of this does not hold.
+Tables, pairs, questions, labels and arrays are damaged byte by byte and given to the command line, which
+must answer with exit code 0 or 2, and with one line if it is 2. Ends with exit code 1 if anything of this
+does not hold.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 import zlib
 from collections import Counter
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +72,17 @@ ODD: list[Any] = [
 
 
 def models(folder: Path) -> list[Path]:
-    """Small files of several metrics."""
-    from metricforest import HierarchyForest, TableMetric, rivals
+    """Small files of every kind of model."""
+    from sklearn.base import clone
+
+    from metricforest import (
+        Blend,
+        HierarchyForest,
+        PairModel,
+        TableMetric,
+        VectorForest,
+        rivals,
+    )
 
     rng = np.random.default_rng(0)
     y = np.arange(48) % 3
@@ -87,13 +98,35 @@ def models(folder: Path) -> list[Path]:
     changed.kneighbors(n_neighbors=3)
     table = TableMetric(HierarchyForest(4, random_state=0), cv=0)
     frame = {f"x{j}": X[:, j] for j in range(4)} | {"kind": np.array(["a", "b", "ü"])[y], "y": y}
+    vectors = HierarchyForest(6, min_node_size=2, n_components="auto", random_state=0).fit(X, y)
+    vectors.transform(X)
+    members = [HierarchyForest(3), HierarchyForest(3, max_features=None)]
+    grown = Blend(members, random_state=0).fit(X, y)
+    grown.add(X[:5] + 0.1)
+    grown.remove([2, 50])
+    mixed = Blend([HierarchyForest(3), rivals.NCA(max_iter=3)], random_state=0).fit(X, y)
+    texts = {"name": [f"{('Echo', 'Dorn', 'Sol', 'Rio')[i % 4]} {i // 2}" for i in range(48)]}
+    told = np.column_stack([pairs, (pairs[:, 0] % 3 > 0) + 0])
+    text = PairModel(n_estimators=3, random_state=0)
     metrics = {
         "forest": forest,
         "changed": changed,
+        "vectors": vectors,
         "table": table.fit(frame, "y"),
         "rfd": rivals.RandomForestDistance(4, random_state=0).fit(X, y),
         "gblmnn": rivals.GBLMNN(n_estimators=3, random_state=0).fit(X, y),
         "itml": rivals.ITML(random_state=0).fit(X, y),
+        "lmnn": rivals.LMNN(max_iter=3).fit(X, y),
+        "dca": rivals.DCA(random_state=0).fit(X, y),
+        "nca": rivals.NCA(max_iter=3, random_state=0).fit(X, y),
+        "boost": rivals.BoostMetric(n_estimators=3).fit(X, y),
+        "boosted": rivals.BoostedTreesDistance(4, random_state=0).fit(X, y),
+        "euclidean": rivals.Euclidean().fit(X),
+        "linear": VectorForest(6, n_components=3, random_state=0).fit(X, y),
+        "blend": grown,
+        "mixed": mixed,
+        "text": text.fit(texts, pairs=told),
+        "linked": clone(text).fit(texts, {"name": texts["name"][::-1]}, pairs=told),
     }
     for name, metric in metrics.items():
         metric.save(folder / f"{name}.mf", overwrite=True)
@@ -239,6 +272,8 @@ def answers(metric: Any) -> list[np.ndarray]:
         if not holds:
             raise RuntimeError(what)
 
+    if hasattr(metric, "scorer_"):
+        return text_answers(metric, must)
     rng = np.random.default_rng(1)
     inner = getattr(metric, "metric_", metric)
     X = rng.normal(size=(12, inner.n_features_in_))
@@ -255,17 +290,36 @@ def answers(metric: Any) -> list[np.ndarray]:
     must(np.isin(ids, known).all(), "a neighbour is not in the index")
     found = [D, row, far, ids]
     if hasattr(inner, "add") and inner is metric:  # the rows of a table are not added to
-        found += inner.kneighbors(X, k, n_candidates=None)
+        exactly = {} if hasattr(inner, "members_") else {"n_candidates": None}
+        found += inner.kneighbors(X, k, **exactly)
         found += [inner.add(X[:2])]
         inner.remove(found[-1][:1])
         must(len(np.unique(inner.ids_)) == len(inner.ids_), "an id stands twice")
     return found
 
 
+def text_answers(model: Any, must: Any) -> list[np.ndarray]:
+    """What is asked of a pair model."""
+    left, right = model.ids_[0], model.ids_[-1]
+    n = min(len(left), len(right), 6)
+    known = model.probability(
+        list(zip(left[:n].tolist(), right[n - 1 :: -1].tolist(), strict=False))
+    )
+    new = {name: ["Echo 1", "", "Dorn 12"] for name in model.comparison_.names}
+    asked = model.probability([[0, 1], [2, 0]], new, new)
+    found = model.match(threshold=0.0, candidates=2)
+    for probability in (known, asked, found["probability"]):
+        must(np.isfinite(probability).all(), "a probability is not finite")
+        must(((probability >= 0) & (probability <= 1)).all(), "a probability is not in [0, 1]")
+    must((np.diff(found["probability"]) <= 0).all(), "matches are not sorted")
+    must(np.isin(found["a"], left).all() and np.isin(found["b"], right).all(), "an id is not there")
+    must(str(model.explain([left[0], right[0]])), "nothing speaks for or against")
+    return [known, asked, found["probability"], found["a"], found["b"]]
+
+
 def work(folder: Path) -> None:
     """Take file numbers from standard input, answer with one line of JSON each."""
     import faulthandler
-    import warnings
 
     from metricforest import load
 
@@ -283,7 +337,7 @@ def work(folder: Path) -> None:
         raw, what, matters = damaged(path.read_bytes(), draw)
         scratch.write_bytes(raw)
         outcome = "refused"
-        started = time.perf_counter()
+        started = time.process_time()  # the machine may be busy with other work
         limit_memory(2 * len(raw) + SLACK)
         try:
             metric = load(scratch, mmap=bool(number % 2))
@@ -309,7 +363,7 @@ def work(folder: Path) -> None:
         finally:
             limit_memory(None)
         metric = found = None
-        seconds = round(time.perf_counter() - started, 3)
+        seconds = round(time.process_time() - started, 3)
         print(json.dumps([number, outcome[:300], f"{path.name}: {what}", seconds]), flush=True)
 
 
@@ -327,6 +381,7 @@ def limit_memory(more: int | None) -> None:
 
 def tables(n: int, seed: int, folder: Path) -> list[str]:
     """What went wrong with damaged tables, pairs and arrays on the command line."""
+    import pandas
     from click.testing import CliRunner
 
     from metricforest.cli import main as program
@@ -335,9 +390,22 @@ def tables(n: int, seed: int, folder: Path) -> list[str]:
     model = folder / "shop.model"
     products = shop / "products.csv"
     few = products.read_text().splitlines()[:60]
-    files = {"t.csv": "\n".join(few).encode(), "p.csv": (shop / "labelled.csv").read_bytes()}
+    shown = [line.split(",")[0] for line in few[1:]]
+    about = [f"{a},{b},{k % 3 % 2}" for k, (a, b) in enumerate(pairwise(shown))]
+    files = {
+        "t.csv": "\n".join(few).encode(),
+        "p.csv": (shop / "labelled.csv").read_bytes(),
+        "d.csv": "\n".join(["a,b,same", *about]).encode(),
+        "q.csv": "\n".join(["left,right,answer", *(f"{a},{a}," for a in shown)]).encode(),
+        "l.csv": "\n".join(["id,label", *(f"{a},{a[-1]}" for a in shown)]).encode(),
+    }
+    (folder / "few.csv").write_bytes(files["t.csv"])
     np.save(folder / "a.npy", np.random.default_rng(0).normal(size=(30, 4)))
-    files["a.npy"] = (folder / "a.npy").read_bytes()
+    np.savez(folder / "a.npz", X=np.random.default_rng(0).normal(size=(30, 4)))
+    frame = {"sku": shown, "price": np.arange(len(shown)) % 7}
+    pandas.DataFrame(frame).to_parquet(folder / "t.parquet", index=False)
+    for name in ("a.npy", "a.npz", "t.parquet"):
+        files[name] = (folder / name).read_bytes()
     told = ["--trees", "2", "--folds", "0", "--jobs", "1", "-o", str(model)]
 
     def run(*arguments: object) -> Any:
@@ -348,21 +416,29 @@ def tables(n: int, seed: int, folder: Path) -> list[str]:
     wrong = []
     for number in range(n):
         draw = random.Random(seed * 7919 + number)
-        name = draw.choice(list(files))
+        name = draw.choice([*files, "t.csv", "t.csv", "p.csv", "p.csv"])
         path = folder / name
         path.write_bytes(text_damaged(files[name], draw))
         command: list[Any] = {
             "t.csv": draw.choice((["neighbors", model, path, "-k", 2], ["match", model, path],
+                                  ["match", model, folder / "few.csv", path], ["cluster", model, path],
+                                  ["vectors", model, path, "-o", folder / "v.npy", "--force"],
                                   ["fit", path, "--labels", "type", *told])),
             "p.csv": ["fit", products, "--id", "sku", "--pairs", path, *told],
+            "d.csv": ["dedupe", folder / "few.csv", "--id", "sku", "--pairs", path, "--jobs", "1"],
+            "q.csv": draw.choice((["suggest", model, "-n", 3, "-o", path],
+                                  ["fit", products, "--id", "sku", "--pairs", path, *told])),
+            "l.csv": ["map", model, "--labels", path, "-o", folder / "map.png", "--force"],
             "a.npy": ["fit", path, "--labels", "x0", *told],
+            "a.npz": ["fit", path, "--labels", "x0", *told],
+            "t.parquet": ["fit", path, "--labels", "price", *told],
         }[name]  # fmt: skip
         if command[0] == "fit":
             command += ["--force"]
             command[command.index("-o") + 1] = folder / "new.model"
-        started = time.perf_counter()
+        started = time.process_time()
         result = run(*command)
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         lines = [line for line in result.stderr.splitlines() if "note:" not in line]
         fine = result.exit_code == 0 or (result.exit_code == 2 and len(lines) == 1)
         if not fine or seconds > LONGEST:
@@ -479,7 +555,9 @@ def main() -> None:
     wrong = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        models(folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of fits that are short, so that files are small
+            models(folder)
         if options.files:
             outcomes, wrong, longest = run_models(options.files, options.seed, options.jobs, folder)
             for outcome, count in outcomes.most_common():

@@ -1,12 +1,13 @@
-"""Kill -9 at random moments of fit, save, add and reproduce: what was finished is there, whole.
+"""Kill -9 at random moments of fit, save, add, commands and reproduce: what was finished is there, whole.
 
     python benchmarks/kills.py [--kills 200] [--seed 0]
 
-Each kill starts a process that does one of the four again and again, and says so after every time. It is
+Each kill starts a process that does one of them again and again, and says so after every time. It is
 killed at a random moment, with no warning, and what it has left is read:
 
 - the model file is whole, and is that of the last time it said, or of the next one;
 - rows that it said were added are there, each once;
+- questions, vectors and groups that `suggest`, `vectors` and `dedupe` said they wrote are there, all rows;
 - units of the experiments that it said were finished have their line and their raw answers, and the next
   run does not do them again.
 
@@ -45,6 +46,28 @@ def said(k):
     print(k, flush=True)
 path = sys.argv[1]
 """
+COMMAND = """
+import sys
+from pathlib import Path
+import numpy as np
+from metricforest import HierarchyForest, TableMetric
+from metricforest.cli import main
+place = Path(sys.argv[1])
+table, pairs, model = (place.with_suffix(end) for end in ('.rows.csv', '.pairs.csv', '.mf'))
+if not model.exists():
+    names = [f'{word} {i // 2}' for i, word in enumerate(['Echo', 'Dorn', 'Sol', 'Rio'] * 10)]
+    table.write_text('id,name,x\\n' + ''.join(f'k{i},{n},{i % 7}\\n' for i, n in enumerate(names)))
+    told = [(f'k{i}', f'k{i + 1}', i % 3 % 2) for i in range(0, 38, 2)]
+    pairs.write_text('a,b,same\\n' + ''.join(f'{a},{b},{c}\\n' for a, b, c in told))
+    frame = {'id': [f'k{i}' for i in range(40)], 'x': np.arange(40) % 7}
+    TableMetric(HierarchyForest(5, random_state=0), id='id', cv=0).fit(frame, pairs=told).save(model)
+def run(k, *arguments):
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as end:
+        assert not end.code, end.code
+    print(k, flush=True)
+"""
 DOING = {
     "fit": LEARN + "for k in range(1, 10**6):\n    learn(k).save(path)\n    said(k)\n",
     "save": LEARN
@@ -53,6 +76,13 @@ DOING = {
     "add": LEARN
     + "learn(1).save(path)\nfor k in range(1, 10**6):\n    metric = load(path)\n"
     + "    metric.add(X[:1] + k, ids=[10**6 + k])\n    metric.save(path)\n    said(k)\n",
+    "suggest": COMMAND
+    + "for k in range(1, 10**6):\n    run(k, 'suggest', model, '-n', 9, '--seed', k, '-o', place)\n",
+    "vectors": COMMAND
+    + "for k in range(1, 10**6):\n    run(k, 'vectors', model, table, '-o', place)\n",
+    "dedupe": COMMAND
+    + "for k in range(1, 10**6):\n    run(k, 'dedupe', table, '--id', 'id', '--pairs', pairs, '--seed', k,\n"
+    + "        '--jobs', 1, '-o', place, '--ask', place.with_suffix('.ask.csv'))\n",
     "reproduce": """
 import sys
 from pathlib import Path
@@ -65,7 +95,13 @@ if __name__ == '__main__':
     runner.run(Path(sys.argv[1]), ['ablations'], jobs=1, quick=True, out=sys.stdout)
 """,
 }
+ROWS = {  # of the tables that commands write: the first column, and how many rows
+    "suggest": ("left", 9),
+    "vectors": ("id", 40),
+    "dedupe": ("id", 40),
+}
 LONGEST = {"fit": 0.6, "save": 0.4, "add": 0.4, "reproduce": 2.0}  # seconds until the kill, at most
+LONGEST |= {"suggest": 0.4, "vectors": 0.4, "dedupe": 2.0}
 
 
 def main() -> None:
@@ -78,7 +114,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.kills):
             kind = list(DOING)[number % len(DOING)]
-            place = Path(folder) / f"{kind}-{number // len(DOING) // 5}"  # five kills on one state
+            end = ".csv" * (kind in ROWS)
+            place = Path(folder) / f"{kind}-{number // len(DOING) // 5}{end}"  # five on one state
             try:
                 finished[kind] += kill_one(kind, place, draw.uniform(0.0, LONGEST[kind]))
             except Exception as error:  # whatever it is, something cannot be read
@@ -97,7 +134,10 @@ def kill_one(kind: str, place: Path, seconds: float) -> int:
     script = place.parent / f"{kind}.py"
     script.write_text(DOING[kind])
     process = subprocess.Popen(
-        [sys.executable, str(script), str(place)], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(script), str(place)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL if kind in ROWS else None,  # notes of the commands
+        text=True,
     )
     assert process.stdout is not None
     said = [process.stdout.readline()]
@@ -112,8 +152,28 @@ def kill_one(kind: str, place: Path, seconds: float) -> int:
     if kind == "reproduce":
         return check_units(place, said, before)
     whole = [int(line) for line in said if line.endswith("\n")]
-    check_model(kind, place, whole[-1])
+    if kind in ROWS:
+        check_rows(kind, place)
+    else:
+        check_model(kind, place, whole[-1])
     return len(whole)
+
+
+def check_rows(kind: str, path: Path) -> None:
+    """The table that a command wrote has all its rows, and each of them all its values."""
+    first, n = ROWS[kind]
+    written = [(path, n)]
+    if kind == "dedupe":
+        written.append((path.with_suffix(".ask.csv"), None))
+    for file, wanted in written:
+        text = file.read_text()
+        head, *rows = text.splitlines()
+        assert text.endswith("\n"), f"{file.name} ends in a line"
+        assert head.startswith(f"{first if file == path else 'left'},"), (
+            f"{file.name} begins: {head}"
+        )
+        assert wanted in (None, len(rows)), f"{file.name} has {len(rows)} rows of {wanted}"
+        assert {row.count(",") for row in rows} <= {head.count(",")}, f"{file.name}: {rows[-1]}"
 
 
 def check_model(kind: str, path: Path, last: int) -> None:

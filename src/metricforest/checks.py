@@ -53,6 +53,24 @@ def check_n_jobs(estimator: BaseEstimator) -> None:
         raise ValueError(f"n_jobs must be None or an int other than 0, got {value!r}")
 
 
+def check_seed(estimator: BaseEstimator) -> None:
+    """Raise unless the parameter random_state, where there is one, can seed what is drawn."""
+    value: Any = getattr(estimator, "random_state", None)
+    if value is None or isinstance(value, np.random.RandomState):
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"random_state must be None, an int or a RandomState, got {value!r}")
+    if not 0 <= int(value) < 1 << 32:
+        raise ValueError(f"random_state must be from 0 to {(1 << 32) - 1}, got {value}")
+
+
+def check_verbose(estimator: BaseEstimator) -> None:
+    """Raise unless the parameter verbose, where there is one, is an int of at least 0 or True or False."""
+    value: Any = getattr(estimator, "verbose", 0)
+    if not isinstance(value, bool | np.bool_):
+        check_count("verbose", value, 0)
+
+
 def check_choice(estimator: BaseEstimator, name: str, choices: tuple[str, ...]) -> None:
     """Raise unless the parameter is one of the words."""
     value = getattr(estimator, name)

@@ -339,13 +339,17 @@ class VectorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             asked = packed.pop("n_components", None)
             if asked != AUTO and (type(asked) is not int or asked < 1):
                 raise ValueError(f"n_components of the vectors is {asked!r}")
-            projection = unpack(self.forest_, packed)
+            projection = unpack(self.forest_, packed, asked)
             made = Made(asked, projection, vectors.placer(self.forest_, projection))
         self._projection = SharedProjection(rows, made)
 
 
-def unpack(forest: Forest, packed: dict[str, Any]) -> Projection:
-    """The projection that a file holds; ValueError unless it is one of this forest."""
+def unpack(forest: Forest, packed: dict[str, Any], asked: Any = None) -> Projection:
+    """The projection that a file holds; ValueError unless it is one of this forest.
+
+    Made ready, it is larger than in the file: so no larger than one that was learned can be, for the
+    `n_components` that was asked for (None: for as many numbers as it has).
+    """
 
     def demand(holds: object, what: str) -> None:
         if not holds:
@@ -359,6 +363,12 @@ def unpack(forest: Forest, packed: dict[str, Any]) -> Projection:
     check_array(packed["size"], "size", np.float64, (2,))
     check_array(packed["seed"], "seed", np.int64, (1,))
     demand(packed["seed"][0] >= 0, "the seed is negative")
+    demand((packed["size"] >= 0.0).all(), "a size is negative")
+    asked = V.shape[1] if asked is None else asked
+    most, most_random = (MOST, MOST_RANDOM) if asked == AUTO else (max(1, asked), 0)
+    demand(V.shape[1] <= most, f"{V.shape[1]} directions, {most} is the most")
+    demand(len(packed["correction"]) <= most_random, "there are too many random numbers")
+    demand(len(nodes) <= vectors.most_nodes(most), f"{len(nodes)} nodes are too many")
     demand(np.all(nodes[1:] > nodes[:-1]), "nodes do not ascend")
     demand(not len(nodes) or 0 <= nodes[0] <= nodes[-1] < len(forest.left), "a node is not there")
     demand(np.all(forest.left[nodes] != LEAF), "a node has no split")

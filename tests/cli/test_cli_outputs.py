@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from metricforest import PairModel, TableMetric
 from metricforest.cli import main
+from metricforest.rivals import Euclidean
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 PRODUCTS, LABELLED = SHOP / "products.csv", SHOP / "labelled.csv"
@@ -188,3 +190,100 @@ def test_a_damaged_header_of_an_array_is_one_line(tmp_path, header):
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     line = refused("fit", path, "--labels", "x0", "-o", tmp_path / "m.mf")
     assert "a.npy: cannot be read as npy" in line
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """A small table with labelled pairs, for `dedupe`."""
+    folder = tmp_path_factory.mktemp("people")
+    names = [f"{word} {i // 2}" for i, word in enumerate(["Echo", "Dorn", "Sol", "Rio"] * 10)]
+    rows = "".join(f"k{i},{name}\n" for i, name in enumerate(names))
+    (folder / "t.csv").write_text("id,na\x1b[2Jme\n" + rows)
+    pairs = "".join(f"k{i},k{i + 1},{i % 3 % 2}\n" for i in range(0, 38, 2))
+    (folder / "p.csv").write_text("a,b,same\n" + pairs)
+    return folder
+
+
+def dedupe(folder, *more):
+    return "dedupe", folder / "t.csv", "--id", "id", "--pairs", folder / "p.csv", "--jobs", 1, *more
+
+
+def test_dedupe_keeps_answers_inputs_and_its_own_two_files_apart(people, tmp_path, monkeypatch):
+    groups, ask = tmp_path / "g.csv", tmp_path / "ask.csv"
+    for _ in range(2):  # its own earlier results make room
+        result = run(*dedupe(people, "-o", groups, "--ask", ask))
+        assert result.exit_code == 0, result.output
+        assert "\x1b" not in result.output
+    assert len(pd.read_csv(groups)) == 40
+    ask.write_text("left,right,answer\nk1,k2,same\n")
+    assert "1 of its rows have an answer" in refused(*dedupe(people, "-o", groups, "--ask", ask))
+    assert ask.read_text() == "left,right,answer\nk1,k2,same\n"
+    monkeypatch.chdir(tmp_path)
+    said = refused(*dedupe(people, "-o", "g.csv", "--ask", tmp_path / "." / "g.csv"))
+    assert "--ask and --output name the same file" in said
+    for option in ("-o", "--ask"):
+        for name in ("t.csv", "p.csv"):
+            said = refused(*dedupe(people, option, people / name, "--force"))
+            assert "it is one of the inputs" in said
+    assert "--jobs must not be 0" in refused(*dedupe(people, "--jobs", 0))
+    assert os.listdir(tmp_path) in (["g.csv", "ask.csv"], ["ask.csv", "g.csv"])
+
+
+def test_dedupe_leaves_folders_and_read_only_files(people, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "kept.csv").write_text("id,group\n")
+    (tmp_path / "kept.csv").chmod(0o444)
+    for option in ("-o", "--ask"):
+        assert "it is a folder" in refused(*dedupe(people, option, tmp_path / "folder"))
+        assert "it is read-only" in refused(*dedupe(people, option, tmp_path / "kept.csv"))
+
+
+@pytest.mark.parametrize(
+    "there", [b"", b"PK\x03\x04 an archive", b"\x93NUMPY\x01\x00\xff\xff{(", b"text"]
+)
+def test_vectors_take_the_place_of_vectors_only(shop, tmp_path, there):
+    path = tmp_path / "v.npy"
+    path.write_bytes(there)
+    ask = "vectors", shop, PRODUCTS, "-o", path
+    if there:
+        assert "is not an earlier result of this command" in refused(*ask)
+        assert path.read_bytes() == there
+    assert run(*ask, "--force").exit_code == 0
+    assert run(*ask).exit_code == 0
+
+
+@needs_nodes
+def test_vectors_leave_nodes_and_inputs(shop, copy, tmp_path):
+    os.mkfifo(tmp_path / "table.csv")
+    os.mkfifo(tmp_path / "model.mf")
+    (tmp_path / "kept.npy").write_bytes(b"")
+    (tmp_path / "kept.npy").chmod(0o444)
+    (tmp_path / "folder.npy").mkdir()
+    out = "-o", tmp_path / "v.npy"
+    assert "it is a pipe with a name" in refused("vectors", shop, tmp_path / "table.csv", *out)
+    assert "it is a pipe with a name" in refused("vectors", tmp_path / "model.mf", copy, *out)
+    assert "it is one of the inputs" in refused("vectors", shop, copy, "-o", copy, "--force")
+    assert "it is read-only" in refused("vectors", shop, copy, "-o", tmp_path / "kept.npy")
+    assert "it is a folder" in refused("vectors", shop, copy, "-o", tmp_path / "folder.npy")
+
+
+def test_a_pair_model_is_described_and_refused_in_one_line(tmp_path):
+    path = tmp_path / "m.mf"
+    names = {"na\x1bme": [f"Echo {i // 2}" for i in range(20)]}
+    pairs = [(i, i + 1, i % 3 % 2) for i in range(0, 18, 2)]
+    PairModel(n_estimators=2, random_state=0).fit(names, pairs=pairs).save(path)
+    result = run("info", path)
+    assert result.exit_code == 0, result.output
+    assert "compares na\\x1bme; threshold: 0.5" in result.stdout
+    assert json.loads(run("info", path, "--json").stdout)["rows"] == 20
+    assert "m.mf: it holds a PairModel; `metricforest fit` makes" in refused("match", path)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_vectors_that_a_metric_has_not_are_refused(tmp_path, dtype):
+    table, path = tmp_path / "t.csv", tmp_path / "m.mf"
+    frame = pd.DataFrame({"x": [i % 5 for i in range(30)], "y": [i % 7 for i in range(30)]})
+    frame.to_csv(table, index=False)
+    TableMetric(Euclidean(), cv=0).fit(frame, [i % 2 for i in range(30)]).save(path)
+    said = refused("vectors", path, table, "-o", tmp_path / "v.npy", "--dtype", dtype)
+    assert f"Euclidean gives vectors of float64, not of '{dtype}'" in said

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from metricforest.storage.format import read
+from metricforest.storage.registry import METRICS
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 
@@ -20,10 +23,22 @@ def said(name: str, *arguments: object) -> str:
 
 
 def test_damaged_files_and_tables_are_errors_in_one_line():
-    text = said("damage.py", "--files", 150, "--tables", 30, "--jobs", 1, "--seed", 5)
-    assert "150 damaged files: 0 wrong" in text
+    text = said("damage.py", "--files", 170, "--tables", 30, "--jobs", 1, "--seed", 5)
+    assert "170 damaged files: 0 wrong" in text
     assert "30 damaged tables: 0 wrong" in text
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_class_that_a_file_can_name_is_damaged(tmp_path):
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import damage
+
+        paths = damage.models(tmp_path)
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    assert {read(path).class_name for path in paths} == set(METRICS)
+
+
 def test_kills_lose_nothing():
-    assert "4 kills: 0 losses" in said("kills.py", "--kills", 4)
+    assert "7 kills: 0 losses" in said("kills.py", "--kills", 7)

@@ -85,16 +85,20 @@ def dedupe(
     Every row with its group, how sure its place is, and whether it represents its group. Labelled pairs
     are kept. One false match does not join two groups: all pairs between them count.
     """
+    from ..storage.outputs import same_file
     from ..tables import files
     from ..tables.dedupe import Deduplication
     from ..tables.pair_model import PairModel
 
-    if ask is not None and ask == output:
+    if jobs == 0:
+        raise click.UsageError("--jobs must not be 0")
+    if ask is not None and output is not None and same_file(ask, output):
         raise click.UsageError(f"--ask and --output name the same file: {ask}")
     to = destination(output, format_, as_json, force, GROUPS, (table, *pairs))
     to_ask = None
     if ask is not None:
-        to_ask = destination(ask, None, False, force, QUESTIONS, (table, *pairs))
+        inputs = (table, *pairs)
+        to_ask = destination(ask, None, False, force, QUESTIONS, inputs, fill_in="answer")
     labelled = [read_pairs(path) for path in pairs]
     frame = files.read_table(table, sep=separator(sep))
     if id_ is not None and id_ not in frame.columns:

@@ -125,6 +125,11 @@ def info(model: str, as_json: bool) -> None:
         figures |= report(metric, 0)
         figures["id"] = metric.id
         figures["ids"] = metric.ids_[:3].tolist()
+    elif hasattr(metric, "comparison_"):
+        figures["rows"] = sum(map(len, metric.ids_))
+        figures["features"] = len(metric.comparison_.comparison_names())
+        figures["columns"] = metric.comparison_.names
+        figures["threshold"] = metric.threshold_
     else:
         figures["rows"], figures["features"] = inner._n_indexed(), inner.n_features_in_
         figures["threshold"] = getattr(inner, "threshold_", None)
@@ -140,6 +145,9 @@ def info(model: str, as_json: bool) -> None:
     show([f"  {figures['rows']:,} rows, {figures['features']} features"])
     if "chosen" in figures:
         show([f"  chosen: {figures['chosen']}"])
+    if "columns" in figures and not hasattr(metric, "preparation_"):
+        show([f"  compares {', '.join(figures['columns'])}; threshold: {metric.threshold_:.4g}"])
+        return
     if not hasattr(metric, "preparation_"):
         show([f"  no table; threshold: {figures['threshold'] or 'none'}"])
         return

@@ -8,7 +8,7 @@ from .descent import descend, leaves_of, next_node, project, sigmoid
 from .distance import PAIRS_PER_TASK, distance_at, pair_distance, pairwise_distance, separating_node
 from .forest import LEAF, Forest, check_forest, join_forests, read_only, read_only_view
 from .grow import STATISTICS, Settings, grow_tree
-from .parallel import in_parallel, interruptible, is_interrupt, row_ranges
+from .parallel import aside, in_parallel, interruptible, is_interrupt, row_ranges
 from .ssmmc import CANNOT, MUST, TRIPLET
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "TRIPLET",
     "Forest",
     "Settings",
+    "aside",
     "check_forest",
     "descend",
     "distance_at",

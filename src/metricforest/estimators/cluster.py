@@ -19,7 +19,6 @@ from sklearn.base import ClusterMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ..base import Metric
 from ..checks import check_flag, check_real, check_whole
@@ -126,16 +125,11 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         self.random_state = random_state
 
     def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
-        for name in ("n_clusters", "n_init"):
-            check_whole(self, name, 1)
-        if self.sigma is not None:
-            check_real(self, "sigma", 0.0, np.inf, open_low=True)
         n_rows = self._check_rows(X, reset=True)
         if n_rows < 2:
             raise ValueError(f"clustering needs at least 2 rows, got n_samples={n_rows}")
         if self.n_clusters > n_rows:
             raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
-        check_flag(self, "obey")
         known = (np.empty((0, 2), np.int64), np.empty(0, np.int64))
         pairs, pair_labels = labelled["pairs"], labelled["pair_labels"]
         if pairs is not None and pair_labels is not None:
@@ -155,13 +149,21 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
             self.stability_ = np.nan
         together = self.labels_[known[0][:, 0]] == self.labels_[known[0][:, 1]]
         self.broken_pairs_ = known[0][together != (known[1] == 1)]
-        self.membership_ = self._membership(*neighbours)
+        self.membership_ = self._membership(*neighbours, int(self.n_clusters))
 
-    def _membership(self, distance: np.ndarray, index: np.ndarray) -> np.ndarray:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("n_clusters", "n_init"):
+            check_whole(self, name, 1)
+        if self.sigma is not None:
+            check_real(self, "sigma", 0.0, np.inf, open_low=True)
+        check_flag(self, "obey")
+
+    def _membership(self, distance: np.ndarray, index: np.ndarray, n_clusters: int) -> np.ndarray:
         """Shares of the clusters among neighbours, by similarity."""
         scale = float(np.median(distance)) or 1.0
         alike = np.exp(-((distance / scale) ** 2)) + LEAST
-        share = np.zeros((len(distance), self.n_clusters))
+        share = np.zeros((len(distance), n_clusters))
         place = np.broadcast_to(np.arange(len(distance))[:, None], index.shape)
         np.add.at(share, (place, self.labels_[index]), alike)
         return share / share.sum(axis=1, keepdims=True)
@@ -190,11 +192,11 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         -------
         membership : ndarray of shape (n_samples, `n_clusters`)
         """
-        check_is_fitted(self)
+        self._check_ready()
         self._check_rows(X)
         queries = self.metric_._check_rows(X)
         k = min(self.n_neighbors, len(self.labels_))
-        return self._membership(*self._nearest(queries, k))
+        return self._membership(*self._nearest(queries, k), self.membership_.shape[1])
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **labelled: Any) -> Any:
         """`fit`, then the cluster of every row.

@@ -24,7 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..base import Metric, graph, unchanged_on_failure
-from ..checks import check_mode, check_whole
+from ..checks import check_mode, check_seed, check_whole
 from ..hierarchy import HierarchyForest
 from ..supervision.labels import UNLABELLED, has_gaps, is_missing, plain_labels, unlabelled_among
 
@@ -51,6 +51,12 @@ class MetricUser(BaseEstimator):
         check_whole(self, "n_neighbors", 1)
         if self.search_params is not None and not isinstance(self.search_params, dict):
             raise TypeError(f"search_params must be a dict or None, got {self.search_params!r}")
+        check_seed(self)
+
+    def _check_ready(self) -> None:
+        """Raise unless fitted, with parameters that can be used: they may be set after `fit` too."""
+        check_is_fitted(self)
+        self._check_parameters()
 
     def _check_rows(self, X: Any, *, reset: bool = False) -> int:
         """Number of rows, all of them right."""
@@ -169,10 +175,13 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.random_state = random_state
 
     def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
-        check_mode(self.mode)
         n_rows = self._check_rows(X, reset=True)
         self.metric_ = self._learn(X, y, labelled)
         self.n_samples_fit_ = n_rows
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_mode(self.mode)
 
     @property
     def _n_features_out(self) -> int:
@@ -221,7 +230,7 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
             With `n_neighbors` entries in a row, nearest first; in mode "distance" one more, as the
             row itself may be one of them.
         """
-        check_is_fitted(self)
+        self._check_ready()
         self._check_rows(X)
         queries = self.metric_._check_rows(X)
         distance, index = self._nearest(queries, self._n_entries)
@@ -340,10 +349,6 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            if not callable(self.weights) and self.weights not in ("uniform", "distance"):
-                raise ValueError(
-                    f"weights must be 'uniform', 'distance' or a callable, got {self.weights!r}"
-                )
             rows: Any = X
             given: Any = y if y is None else plain_labels(y)
             _, labels = validate_data(self, rows, given, dtype=np.float64)
@@ -375,6 +380,13 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
             self._codes = codes[voters]
         return self
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not callable(self.weights) and self.weights not in ("uniform", "distance"):
+            raise ValueError(
+                f"weights must be 'uniform', 'distance' or a callable, got {self.weights!r}"
+            )
+
     def _unlabelled_among(self, labels: np.ndarray) -> Any:
         """The value that marks unlabelled rows: -1 stands beside names as a text."""
         given = self.unlabelled
@@ -392,7 +404,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
         probability : ndarray of shape (n, n_classes)
             Columns in the order of `classes_`.
         """
-        check_is_fitted(self)
+        self._check_ready()
         self._check_rows(X)
         distance, index = self._nearest(self.metric_._check_rows(X), self.n_neighbors)
         weight = vote_weights(distance, self.weights)

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.compiled import kernel
+from ..core.parallel import aside
 
 ROUNDS = 100  # of assigning groups and moving centres
 SWEEPS = 20  # over all groups in search of a cheaper chain
@@ -111,7 +112,7 @@ def _settle(
     for _ in range(ROUNDS):
         cost = _sq_distance(means, centres) * weight[:, None]
         before, label = label, cost.argmin(axis=1)
-        n_broken = int(colour(cost, *graph, label))
+        n_broken = int(aside(colour, cost, *graph, label))
         if (label == before).all():
             break
         for cluster in range(n_clusters):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import kernel
+from ..core import aside, kernel
 
 A = 0.2  # how soon the chance of an edge falls with the distance in the plane
 EPOCHS = 200
@@ -56,7 +56,7 @@ def arrange(
         drawn = np.flatnonzero(rng.random(weight.size) < weight.ravel())
         rng.shuffle(drawn)
         others = rng.integers(len(points), size=(len(drawn), PUSHES))
-        move(points, drawn, index, others, rate)
+        aside(move, points, drawn, index, others, rate)
     return points
 
 

@@ -20,6 +20,7 @@ from .pair_trees import PairTrees, Votes, as_float32, both_kinds, features_of, v
 
 LEAF_PAIRS = 20, 5  # fewest in a leaf with "auto": from MANY pairs on, with fewer
 MANY = 1_000
+LARGEST = 1e100  # log-odds in a file: sums stay finite
 
 
 class BoostedTreesDistance(PairTrees):
@@ -141,8 +142,10 @@ class BoostedTreesDistance(PairTrees):
             raise ValueError(
                 f"the trees have {self.trees_.n_features} features, not {2 * self.n_features_in_}"
             )
-        if type(self.baseline_) is not float or not np.isfinite(self.baseline_):
+        if type(self.baseline_) is not float or not abs(self.baseline_) <= LARGEST:
             raise ValueError(f"baseline_ is {str(self.baseline_)[:80]}")
+        if self.trees_.value.shape[1:] != (1, 1) or np.abs(self.trees_.value).max() > LARGEST:
+            raise ValueError(f"a tree says more than one number, or one beyond {LARGEST:g}")
         self._votes = self._flat()
 
 

@@ -143,6 +143,10 @@ class GBLMNN(MappedMetric):
         tags.target_tags.required = True
         return tags
 
+    def _check_ready(self) -> None:
+        super()._check_ready()
+        check_n_components(self, self.n_features_in_)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("n_estimators", "max_depth", "n_iter_no_change", "n_neighbors"):

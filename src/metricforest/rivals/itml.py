@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checks import check_choice, check_real, check_whole
-from ..core import kernel
+from ..core import aside, kernel
 from ..warn import warn
 from .fitting import say
 from .mapped import LinearMetric
@@ -331,7 +331,7 @@ def project(
     A, dual, xi = np.eye(Z.shape[1]), np.zeros(len(sign)), xi0.copy()
     best = Best(len(A), verbose)
     for _ in range(max_iter):
-        sweep(A, Z, pairs, sign, gamma, dual, xi)
+        aside(sweep, A, Z, pairs, sign, gamma, dual, xi)
         try:
             C = np.linalg.cholesky(A)
         except np.linalg.LinAlgError:  # rounding has eaten the smallest eigenvalue

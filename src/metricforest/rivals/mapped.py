@@ -20,9 +20,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
 from ..base import Metric, check_n_neighbors, location_and_scale
-from ..checks import check_flag
+from ..checks import check_flag, check_whole
 from ..storage.values import check_array
 from . import rowwise
+from .fitting import check_n_components
 
 MOST_IN_TREE = 15  # features of rows that are searched in a k-d tree, which measures by differences
 PRECISION = 1e-9  # to which the neighbours found are the nearest, relative to their distance
@@ -70,6 +71,11 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardis
     """Base of metrics with `transform`. Parameters `standardize`, `n_jobs` are the subclass's."""
 
     n_jobs: int | None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if getattr(self, "n_components", None) is not None:
+            check_whole(self, "n_components", 1)
 
     @abstractmethod
     def _map(self, rows: np.ndarray) -> np.ndarray:
@@ -197,6 +203,11 @@ class LinearMetric(MappedMetric):
     """Base of Mahalanobis metrics: the map is ``rows @ components_.T``."""
 
     components_: np.ndarray  # (n_components, n_features)
+
+    def _check_ready(self) -> None:
+        super()._check_ready()
+        if hasattr(self, "n_components"):
+            check_n_components(self, self.n_features_in_)
 
     def _map(self, rows: np.ndarray) -> np.ndarray:
         return rowwise.products(rows, self.components_, self._threads())

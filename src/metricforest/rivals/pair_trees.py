@@ -11,9 +11,9 @@ from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 
-from ..core import kernel
+from ..core import in_parallel, kernel
 from ..storage.sklearn_trees import LEAF, Trees, check
 from ..storage.values import check_array
 from .paired import PairMetric
@@ -103,9 +103,8 @@ class PairTrees(PairMetric):
         return distance
 
     def _in_parallel(self, measure: Any, blocks: list[tuple[int, ...]]) -> None:
-        Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            delayed(measure)(*block) for block in blocks
-        )
+        n_jobs: Any = self.n_jobs
+        in_parallel(effective_n_jobs(n_jobs), [(measure, *block) for block in blocks])
 
 
 def votes_of(trees: Trees) -> Votes:

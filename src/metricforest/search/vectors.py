@@ -83,10 +83,15 @@ def upper_nodes(forest: Forest, n_directions: int) -> np.ndarray:
     """The splits that matter, ascending; with a split all those above it, which hold more rows."""
     size = forest.stop - forest.start
     nodes = np.flatnonzero((forest.left != LEAF) & (size >= SHARE * forest.n_points))
-    most = max(1, MOST_BYTES // (2 * n_directions))
+    most = most_nodes(n_directions)
     if len(nodes) > most:
         nodes = nodes[size[nodes] > np.sort(size[nodes])[-most - 1]]
     return nodes.astype(np.int32)
+
+
+def most_nodes(n_directions: int) -> int:
+    """How many splits can matter."""
+    return max(1, MOST_BYTES // (2 * n_directions))
 
 
 def upper(forest: Forest, nodes: np.ndarray) -> Upper:

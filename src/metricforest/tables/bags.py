@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.compiled import kernel
+from ..core.parallel import aside
 
 IN_COMMON = (  # the columns of `in_common`; "lesser" and "greater" of what either text says
     "cosine",
@@ -59,7 +60,7 @@ def bags(texts: Sequence[str], length: int) -> Bags:
     ends = np.zeros(len(texts) + 1, np.int64)
     token = np.empty(len(chars), np.uint64)
     count = np.empty(len(chars))
-    tokens_of(chars, starts, length, ends, token, count)
+    aside(tokens_of, chars, starts, length, ends, token, count)
     return Bags(ends, token[: ends[-1]].copy(), count[: ends[-1]].copy())
 
 
@@ -129,7 +130,7 @@ def in_common(
     NaN where either text has no token. The same for a and b changed over.
     """
     answer = np.empty((len(a), len(IN_COMMON)))
-    compare_bags(*A, weight_a, a, *B, weight_b, b, answer)
+    aside(compare_bags, *A, weight_a, a, *B, weight_b, b, answer)
     return answer
 
 
@@ -182,7 +183,7 @@ def found_in(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(share, rest) of the weight of text ``a[i]`` that text ``b[i]`` has and has not; NaN: no token."""
     share, rest = np.empty(len(a)), np.empty(len(a))
-    find(A.ends, A.token, weight_a, a, B.ends, B.token, b, share, rest)
+    aside(find, A.ends, A.token, weight_a, a, B.ends, B.token, b, share, rest)
     return share, rest
 
 
@@ -237,7 +238,9 @@ def nearest_texts(
     """
     shape = (len(of.ends) - 1, k)
     text, cosine = np.full(shape, -1, np.int64), np.zeros(shape)
-    search(of.ends, of.token, parts(of, weight), *among, own, most, np.zeros(n), text, cosine)
+    aside(
+        search, of.ends, of.token, parts(of, weight), *among, own, most, np.zeros(n), text, cosine
+    )
     return text, cosine
 
 

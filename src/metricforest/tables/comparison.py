@@ -12,6 +12,7 @@ than `LETTERS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from . import bags
 from .cells import numbers_in, plain, read_date, read_number
 from .columns import DATE, DROP, NUMBER, Table, as_table, as_text, check_column, items_of
 
+LARGEST = 1e30  # to which differences of numbers are cut: trees read float32
 MISSING = -1.0  # in place of a comparison that cannot be made
 LETTERS = 256  # characters that are compared letter by letter
 MOSTLY = 0.8  # share of the values that must read as numbers (or dates) to be compared as such
@@ -31,6 +33,7 @@ FOLLOWED = 200_000  # entries followed at most in search of a row's best partner
 FOLLOWED_IN_ALL = 20_000_000_000  # and those of all rows of a table: fewer for each of many rows
 LEAST_FOLLOWED = 2_000
 BLOCK = 10_000  # pairs compared at once
+HEAVIEST = 1e3  # weight of a token: the logarithm of a number of rows
 NOT_SEARCHED = -2  # in place of a row's best partner
 WHOLE = "the row"  # its text is that of all columns
 
@@ -138,6 +141,17 @@ class PairComparison:
         self._known: dict[tuple[int, int], bags.Postings] = {}
         self._best: dict[tuple[int, int], Best] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was looked for: a copy looks for it again."""
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_known", "_best")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if hasattr(self, "tables"):
+            self._number()
+
     def _learn(self) -> None:
         """How columns read and how rare tokens are, from rows spread over the tables."""
         self._number()
@@ -185,7 +199,7 @@ class PairComparison:
         for low in range(0, len(a), BLOCK):
             cut = slice(low, low + BLOCK)
             answer[cut] = self._compare(A, a[cut], B, b[cut])
-        return answer
+        return np.minimum(answer, LARGEST, out=answer)
 
     def _compare(self, A: Rows, a: np.ndarray, B: Rows, b: np.ndarray) -> np.ndarray:
         row_a, a = np.unique(a, return_inverse=True)
@@ -239,17 +253,14 @@ class PairComparison:
         if not rows.n or rows.own.min() < 0:
             return self._nearest(k, rows, texts, 2)
         best = self._best_of(rows.side, k)
-        new = np.flatnonzero(best.row[rows.own, 0] == NOT_SEARCHED)
+        new = best.missing(rows.own)
         if len(new):
             found, cosine = self._nearest(k, taken(rows, new), [texts[i] for i in new], 2)
             best.keep(rows.own[new], found, cosine)
-        return best.row[rows.own], best.cosine[rows.own]
+        return best.of(rows.own)
 
     def _best_of(self, side: int, k: int) -> Best:
-        if (side, k) not in self._best:
-            n = self.tables[side].n
-            self._best[side, k] = Best(np.full((n, 2), NOT_SEARCHED), np.zeros((n, 2)))
-        return self._best[side, k]
+        return self._best.setdefault((side, k), Best(self.tables[side].n))
 
     def _nearest(
         self, k: int, rows: Rows, texts: list[str], most: int
@@ -333,6 +344,8 @@ class PairComparison:
         if not set(read) <= {"", *READ}:
             raise ValueError(f"columns are read as {sorted(set(read))[:5]}")
         self.read = [kind or None for kind in read]
+        if not self.names or len(set(self.names)) < len(self.names):
+            raise ValueError(f"{len(self.names)} columns, {len(set(self.names))} names")
         if not 1 <= len(state["rows"]) <= 2:
             raise ValueError(f"{len(state['rows'])} tables, not one or two")
         self.tables = []
@@ -350,6 +363,10 @@ class PairComparison:
         rest = check_array(state["rest"], "rest", np.float64, (n_rare,))
         if ends[-1] != len(tokens) or (np.diff(ends, prepend=0) < 0).any():
             raise ValueError(f"{len(tokens)} tokens, but n_tokens says {ends[-1]}")
+        if not all(
+            0.0 < w.min(initial=1.0) <= w.max(initial=1.0) < HEAVIEST for w in (weight, rest)
+        ):
+            raise ValueError(f"the weight of a token is not above 0 and below {HEAVIEST:g}")
         cuts = ends[:-1]
         rare = [
             bags.Rarity(token, part, float(r))
@@ -357,18 +374,35 @@ class PairComparison:
                 np.split(tokens, cuts), np.split(weight, cuts), rest, strict=True
             )
         ]
+        if any((part.token[1:] <= part.token[:-1]).any() for part in rare):
+            raise ValueError("tokens do not rise")
         self.rare = [rare[i : i + len(UNITS)] for i in range(0, n_rare, len(UNITS))]
         return self
 
 
-class Best(NamedTuple):
-    """The two rows of the opposite table nearest to each known row, as far as they were looked for."""
+class Best:
+    """The two rows of the opposite table nearest to each known row, as far as they were looked for.
 
-    row: np.ndarray  # int64 [n, 2], -1: there is none
-    cosine: np.ndarray  # float64 [n, 2]
+    Threads may share it: a row and its cosine are written and read together.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._row = np.full((n, 2), NOT_SEARCHED)  # -1: there is none
+        self._cosine = np.zeros((n, 2))
+        self._lock = Lock()
+
+    def missing(self, at: np.ndarray) -> np.ndarray:
+        """Which of these rows nobody has looked for."""
+        with self._lock:
+            return np.flatnonzero(self._row[at, 0] == NOT_SEARCHED)
 
     def keep(self, at: np.ndarray, row: np.ndarray, cosine: np.ndarray) -> None:
-        self.row[at], self.cosine[at] = row[:, :2], cosine[:, :2]
+        with self._lock:
+            self._row[at], self._cosine[at] = row[:, :2], cosine[:, :2]
+
+    def of(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with self._lock:
+            return self._row[at], self._cosine[at]
 
 
 def taken(rows: Rows, at: np.ndarray) -> Rows:
@@ -410,6 +444,7 @@ def apart(
     """How far numbers lie apart, and how far by the larger of the two."""
     x, y = (np.array([READ[read](text) for text in side]) for side in (one, two))
     x, y = x[a], y[b]
+    x, y = np.clip(x, -LARGEST, LARGEST), np.clip(y, -LARGEST, LARGEST)
     apart, larger = np.abs(x - y), np.maximum(np.abs(x), np.abs(y))
     return [apart, np.where(apart > 0.0, apart / np.where(larger > 0.0, larger, 1.0), apart)]
 

@@ -29,7 +29,7 @@ from ..storage.values import check_array
 from ..supervision import constraints as cn
 from ..version import __version__
 from ..warn import warn
-from .columns import DROP, as_table, check_column, id_text
+from .columns import DROP, as_table, check_column, check_name, id_text
 from .pair_labels import (
     LabelledPairs,
     check_labelled_pairs,
@@ -37,7 +37,7 @@ from .pair_labels import (
     read_labelled_pairs,
     row_ids,
 )
-from .preparation import TablePreparation, UnreadableWarning
+from .preparation import TablePreparation, UnreadableWarning, check_settings
 
 ASKED = 2_000  # pairs drawn from labels to ask about, where no pairs are given
 ALPHA = 4.0  # of a forest for pairs: ranks them better than the paper's 0.5 (docs/parameters.md)
@@ -101,6 +101,7 @@ class TableMetric(Metric):
     ['b1', 'b2']
     """
 
+    of_tables = True
     preparation_: TablePreparation
     metric_: Metric
     ids_: np.ndarray
@@ -214,12 +215,14 @@ class TableMetric(Metric):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_name("id", self.id)
+        check_settings(self)
         check_whole(self, "cv", 0)
         if self.cv == 1:
             raise ValueError("cv must be 0 or at least 2, got 1")
         if self.metric is not None and not isinstance(self.metric, Metric):
             raise TypeError(f"metric must be a metric of metricforest or None, got {self.metric!r}")
-        if isinstance(self.metric, TableMetric):
+        if isinstance(self.metric, Metric) and self.metric.of_tables:
             raise TypeError("metric must be one over numbers, got a TableMetric")
 
     def _check_ready(self) -> None:
@@ -230,7 +233,7 @@ class TableMetric(Metric):
     def _check_ids(self) -> None:
         """Raise unless the rows that are searched are those that have ids."""
         n = len(self.ids_)
-        changed = getattr(self.metric_, "n_since_fit_", 0)
+        changed = getattr(self.metric_, "n_since_fit_", hasattr(self.metric_, "ids_"))
         if self.metric_._n_indexed() == n and not (
             changed and (self.metric_.ids_ != np.arange(n)).any()  # type: ignore[attr-defined]
         ):
@@ -360,14 +363,18 @@ class TableMetric(Metric):
         ----------
         X : frame, dict of columns or array-like of shape (n_rows, n_columns)
         dtype : {"float32", "float16", "int8"}, default="float32"
-            As in `HierarchyForest.transform`. Metrics with a map of their own give float64.
+            As in `HierarchyForest.transform`. Metrics with a map of their own give float64, and nothing
+            smaller.
 
         Returns
         -------
         Z : ndarray of shape (n_rows, n_components)
         """
         self.transform_names()
-        rows, metric = self._check_rows(X), self.metric_
+        metric = self.metric_
+        if dtype != "float32" and not isinstance(metric, HierarchyForest):
+            raise ValueError(f"{type(metric).__name__} gives vectors of float64, not of {dtype!r}")
+        rows = self._check_rows(X)
         return metric._transform(rows, dtype) if isinstance(metric, HierarchyForest) else rows
 
     def transform_names(self) -> list[str]:

@@ -52,7 +52,8 @@ def strata_of(probability: np.ndarray) -> np.ndarray:
     order = np.argsort(probability, kind="stable")
     doubt = np.cumsum(np.sqrt(probability[order] * (1.0 - probability[order]) + DOUBT))
     answer = np.empty(len(probability), np.int64)
-    answer[order] = np.minimum(STRATA * doubt / doubt[-1], STRATA - 1).astype(np.int64)
+    if len(doubt):
+        answer[order] = np.minimum(STRATA * doubt / doubt[-1], STRATA - 1).astype(np.int64)
     first = np.searchsorted(probability[order], probability)  # equal ones stay together
     return answer[order[first]]
 

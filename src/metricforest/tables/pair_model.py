@@ -20,11 +20,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import unchanged_on_failure
-from ..checks import check_n_jobs, check_real, check_whole
+from ..checks import check_n_jobs, check_real, check_seed, check_whole
 from ..storage.outputs import PathLike
 from ..storage.registry import save
 from ..storage.values import check_array
-from .columns import DROP, as_table, id_text, items_of, values_of
+from .columns import (
+    DATE,
+    DROP,
+    NUMBER,
+    as_table,
+    check_kinds,
+    check_name,
+    id_text,
+    items_of,
+    values_of,
+)
 from .comparison import BLOCK, PairComparison
 from .pair_audit import STRATA, MatchAudit, audit, drawn, strata_of
 from .pair_labels import read_label, row_ids
@@ -32,8 +42,10 @@ from .pair_matches import EVERY, KEEPS, candidate_pairs, kept
 from .pair_reasons import PairReasons, reasons
 from .pair_scorer import Scorer, best_cut, blended, checked, learn, log_odds, scores, weigh
 
+HELD_OUT = ("held_out_probability_", "held_out_same_")
 FOLDS = 5  # by which pairs are held out
 LEAST = 2  # pairs of each kind, without which nothing is learned
+KINDS = (NUMBER, DATE, DROP)
 LEAST_HELD_OUT = 10  # pairs of each kind, without which they are too few to choose by
 
 
@@ -127,10 +139,7 @@ class PairModel(BaseEstimator):
         self : PairModel
         """
         with unchanged_on_failure(self):
-            check_whole(self, "n_estimators", 1)
-            check_n_jobs(self)
-            if self.match_rate is not None:
-                check_real(self, "match_rate", 0.0, 1.0, open_low=True, open_high=True)
+            self._check_parameters()
             tables = [as_table(table) for table in (left, right) if table is not None]
             kinds = dict(self.kinds or {})
             if self.id is not None:
@@ -141,6 +150,21 @@ class PairModel(BaseEstimator):
             A, B = self.comparison_.tables[0], self.comparison_.tables[-1]
             self._learn(self.comparison_.compare(A, rows[:, 0], B, rows[:, 1]), labels)
         return self
+
+    def _check_parameters(self) -> None:
+        """Raise unless every parameter has a value that can be used."""
+        check_whole(self, "n_estimators", 1)
+        check_n_jobs(self)
+        check_seed(self)
+        if self.match_rate is not None:
+            check_real(self, "match_rate", 0.0, 1.0, open_low=True, open_high=True)
+        check_name("id", self.id)
+        check_kinds(self.kinds, KINDS)
+
+    def _check_ready(self) -> None:
+        """Raise unless fitted, with parameters that can be used: they may be set after `fit` too."""
+        check_is_fitted(self, "scorer_")
+        self._check_parameters()
 
     def _learn(self, X: np.ndarray, same: np.ndarray) -> None:
         """The scorer from comparisons and answers, and what held-out pairs say of it."""
@@ -329,9 +353,9 @@ class PairModel(BaseEstimator):
             rows = np.sort(rows, axis=1)
         known, probability = self._candidates(comparison, candidates)
         n = len(ids[-1])
-        place = np.searchsorted(known @ [n, 1], rows @ [n, 1])
-        place = np.minimum(place, len(known) - 1)
-        strange = int((known[place] != rows).any(axis=1).sum())
+        asked = rows @ [n, 1]
+        strange = int((~np.isin(asked, known @ [n, 1])).sum())
+        place = np.searchsorted(known @ [n, 1], asked)
         if strange:
             raise ValueError(
                 f"{strange} of {len(rows)} pairs are not candidates of these tables: label the "
@@ -354,6 +378,8 @@ class PairModel(BaseEstimator):
             ``str(reasons)`` is for reading.
         """
         comparison, ids = self._over(left, right)
+        if isinstance(pair, str) or len(pair) != 2:
+            raise ValueError(f"pair must be two ids, got {pair!r}")
         a, b = paired_rows([list(pair)], ids[0], ids[-1])[0]
         A, B = comparison.tables[0], comparison.tables[-1]
         X = comparison.compare(A, np.array([a]), B, np.array([b]))
@@ -372,7 +398,7 @@ class PairModel(BaseEstimator):
 
     def _over(self, left: Any, right: Any) -> tuple[PairComparison, list[np.ndarray]]:
         """(comparisons, ids of the rows of each table) of other tables, or of those of `fit`."""
-        check_is_fitted(self)
+        self._check_ready()
         if left is None and right is None:
             return self.comparison_, self.ids_
         if left is None:
@@ -393,7 +419,7 @@ class PairModel(BaseEstimator):
         overwrite : bool, default=False
             Replace a file that is not an earlier result as well.
         """
-        check_is_fitted(self)
+        self._check_ready()
         save(self, path, overwrite)
 
     def _params(self) -> dict[str, Any]:
@@ -411,17 +437,33 @@ class PairModel(BaseEstimator):
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Take over what `_state` gave; ValueError unless it can be relied on."""
+        wanted = {"comparison_", "ids_", "scorer_", "threshold_", *HELD_OUT}
+        if set(state) != wanted:
+            raise ValueError(f"it holds {', '.join(sorted(state))}"[:400])
+        self._check_parameters()
         self.comparison_ = PairComparison.restored(state["comparison_"])
-        d = len(self.comparison_.comparison_names())
-        self.scorer_ = checked(state["scorer_"], d)
+        self.scorer_ = checked(state["scorer_"], len(self.comparison_.comparison_names()))
         self.ids_ = list(state["ids_"])
-        if [len(ids) for ids in self.ids_] != [rows.n for rows in self.comparison_.tables]:
-            raise ValueError("ids and rows of a table differ in number")
-        self.threshold_ = float(state["threshold_"])
-        probability = check_array(state["held_out_probability_"], "held_out", np.float64, (None,))
-        check_array(state["held_out_same_"], "held_out_same_", bool, (len(probability),))
-        self.held_out_probability_ = probability
-        self.held_out_same_ = state["held_out_same_"]
+        if len(self.ids_) != len(self.comparison_.tables):
+            raise ValueError(
+                f"ids and rows differ in number: {len(self.ids_)} lists of ids, "
+                f"{len(self.comparison_.tables)} tables"
+            )
+        for ids, rows in zip(self.ids_, self.comparison_.tables, strict=True):
+            if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iU":
+                raise ValueError("ids are no whole numbers or text")
+            if ids.shape != (rows.n,) or len(np.unique(ids)) < rows.n:
+                raise ValueError(f"{ids.shape} ids, or one of them twice, for {rows.n} rows")
+        threshold: Any = state["threshold_"]
+        if type(threshold) is not float or not 0.0 <= threshold <= 1.0:
+            raise ValueError(f"threshold_ is {str(threshold)[:80]}")
+        self.threshold_ = threshold
+        probability, same = (state[name] for name in HELD_OUT)
+        check_array(probability, HELD_OUT[0], np.float64, (None,))
+        check_array(same, HELD_OUT[1], bool, (len(probability),))
+        if probability.min(initial=0.0) < 0.0 or probability.max(initial=0.0) > 1.0:
+            raise ValueError(f"{HELD_OUT[0]} is not in [0, 1]")
+        self.held_out_probability_, self.held_out_same_ = probability, same
 
 
 def labelled_rows(

@@ -15,6 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 
 from ..core.compiled import kernel
+from ..core.parallel import aside
 from ..inspection import calibration
 from ..storage import sklearn_trees
 from ..storage.values import check_array
@@ -24,6 +25,7 @@ SHRINK = 0.03  # C of the logistic regression: how freely its weights may grow
 LEAF = 2  # pairs in a leaf at least
 TRIED = 0.3  # share of the comparisons that a split is chosen from
 SURE = 1e-3  # probabilities of the trees are kept this far from 0 and 1
+LARGEST = 1e9  # weight in a file: sums stay finite
 SHARES = (0.5, 0.25, 0.75, 0.0, 1.0)  # of the trees; the first unless another is clearly better
 
 
@@ -66,8 +68,8 @@ def scores(scorer: Scorer, X: np.ndarray) -> np.ndarray:
     """Log-odds by the logistic regression, and by the trees: float64 [2, n]."""
     share = np.zeros(len(X))
     t = scorer.trees
-    leaf_share(
-        X.astype(np.float32), t.root, t.left, t.right, t.feature, t.threshold,
+    aside(
+        leaf_share, X.astype(np.float32), t.root, t.left, t.right, t.feature, t.threshold,
         np.ascontiguousarray(t.value[:, 0, 1]), share,
     )  # fmt: skip
     linear = (ranks(X, scorer.knots) * scorer.weights).sum(axis=1) + scorer.bias
@@ -136,9 +138,17 @@ def checked(state: Any, d: int) -> Scorer:
     scorer = Scorer(**state)
     check_array(scorer.knots, "knots", np.float64, (KNOTS, d))
     check_array(scorer.weights, "weights", np.float64, (d,))
+    if (scorer.knots[1:] < scorer.knots[:-1]).any():
+        raise ValueError("knots do not rise")
     sklearn_trees.check(scorer.trees)
-    if scorer.trees.n_features != d or scorer.trees.value.shape[1:] != (1, 2):
+    value = scorer.trees.value
+    if scorer.trees.n_features != d or value.shape[1:] != (1, 2):
         raise ValueError(f"the trees of a pair model are not of {d} comparisons and 2 answers")
-    if not np.isfinite([scorer.bias, scorer.share, scorer.slope, scorer.intercept]).all():
-        raise ValueError("a number of a pair model is not finite")
+    if value.min() < 0.0 or value.max() > 1.0:
+        raise ValueError("the trees of a pair model hold a share that is not in [0, 1]")
+    numbers = [scorer.bias, scorer.share, scorer.slope, scorer.intercept]
+    if any(type(number) is not float for number in numbers):
+        raise ValueError("a number of a pair model is none")
+    if not (np.abs([*numbers, *scorer.weights]) <= LARGEST).all() or not 0.0 <= scorer.share <= 1.0:
+        raise ValueError("a number of a pair model is not finite, or too large")
     return scorer

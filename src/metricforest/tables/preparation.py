@@ -20,7 +20,18 @@ from ..base import location_and_scale
 from ..checks import check_real, check_whole
 from ..storage.values import check_array
 from ..warn import warn
-from .columns import BOOLEAN, CATEGORY, DROP, KINDS, Table, as_table, check_column, kind_of, parse
+from .columns import (
+    BOOLEAN,
+    CATEGORY,
+    DROP,
+    KINDS,
+    Table,
+    as_table,
+    check_column,
+    check_kinds,
+    kind_of,
+    parse,
+)
 
 
 class Column(NamedTuple):
@@ -189,11 +200,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return self
 
     def _check_parameters(self, table: Table) -> None:
-        check_real(self, "min_frequency", 0.0, 1.0, open_low=False)
-        check_whole(self, "max_levels", 2)
-        for name, kind in (self.kinds or {}).items():
-            if kind not in KINDS:
-                raise ValueError(f"kinds[{name!r}] must be one of {', '.join(KINDS)}, got {kind!r}")
+        check_settings(self)
+        for name in self.kinds or {}:
             check_column(table, name)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -319,6 +327,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             self.feature_names_in_ = check_array(
                 state["feature_names_in_"], "feature_names_in_", object, (d,), False
             )
+
+
+def check_settings(owner: Any) -> None:
+    """Raise unless the parameters kinds, min_frequency and max_levels can be used."""
+    check_real(owner, "min_frequency", 0.0, 1.0, open_low=False)
+    check_whole(owner, "max_levels", 2)
+    check_kinds(owner.kinds, KINDS)
 
 
 class UnreadableWarning(UserWarning):
