@@ -22,6 +22,7 @@ from .common import (
     separator,
     show,
 )
+from .metrics import METRICS, forget_run, unfitted_metric
 
 if TYPE_CHECKING:
     from ..tables.metric import TableMetric
@@ -60,6 +61,13 @@ def demo() -> None:
     "--id", "id_", metavar="COLUMN", help="Column with the rows' ids. [default: row 0, 1, ...]"
 )
 @click.option("-o", "--output", metavar="FILE", required=True, help="The model file to write.")
+@click.option(
+    "--metric",
+    type=click.Choice(list(METRICS)),
+    default="forest",
+    show_default=True,
+    help="; ".join(f"{name}: {what}" for name, what in METRICS.items()) + ".",
+)
 @click.option("--trees", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @click.option(
@@ -101,6 +109,7 @@ def fit(
     labels: str | None,
     id_: str | None,
     output: str,
+    metric: str,
     trees: int,
     seed: int,
     max_rows: int,
@@ -125,6 +134,8 @@ def fit(
         raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
     if folds == 1:
         raise click.UsageError("--folds must be 0 or at least 2, got 1")
+    if implied and metric == "vectors":
+        raise click.UsageError("--implied is for a forest: --metric vectors does not learn by it")
     if jobs == 0:
         raise click.UsageError("--jobs must not be 0")
     check_output(
@@ -149,19 +160,18 @@ def fit(
             for row, label in enumerate(values_of(labelled[i].iloc[:, 2]).tolist()):
                 read_label(label, row)
 
-    from ..hierarchy import HierarchyForest
     from ..tables.metric import TableMetric
 
     model = TableMetric(
-        HierarchyForest(
+        unfitted_metric(
+            metric,
             trees,
             min_node_size=min_node_size,
             alpha=alpha,
-            implied_pairs=implied,
-            standardize=False,
-            n_jobs=jobs,
-            random_state=seed,
-            verbose=int(sys.stderr.isatty()),
+            implied=implied,
+            jobs=jobs,
+            seed=seed,
+            verbose=sys.stderr.isatty(),
         ),
         id=id_,
         kinds={**dict.fromkeys(category, "category"), **dict.fromkeys(drop, "drop")} or None,
@@ -181,9 +191,8 @@ def fit(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="pairs left out")  # said in what was read
         model.fit(as_table(frame), labels, pairs=joined(labelled), progress=progress)
-    of_this_run = {"verbose": 0, "n_jobs": None}  # not of the model: its file shall not differ
-    model.metric_.set_params(**of_this_run)
-    model.set_params(**{f"metric__{name}": value for name, value in of_this_run.items()})
+    forget_run(model.metric_)
+    forget_run(model.metric)
     model.save(output, overwrite=force)
     seconds = time.perf_counter() - started
     if as_json:
