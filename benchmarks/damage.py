@@ -289,7 +289,8 @@ def answers(metric: Any) -> list[np.ndarray]:
     known = inner.ids_ if hasattr(inner, "ids_") else np.arange(inner._n_indexed())
     must(np.isin(ids, known).all(), "a neighbour is not in the index")
     found = [D, row, far, ids]
-    if hasattr(inner, "add") and inner is metric:  # the rows of a table are not added to
+    able = all(hasattr(member, "add") for member in (inner, *getattr(inner, "members_", ())))
+    if able and inner is metric:  # the rows of a table are not added to
         exactly = {} if hasattr(inner, "members_") else {"n_candidates": None}
         found += inner.kneighbors(X, k, **exactly)
         found += [inner.add(X[:2])]
