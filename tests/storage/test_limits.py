@@ -145,3 +145,27 @@ def test_a_tree_of_a_random_forest_says_a_share(small, tmp_path):
 
     with pytest.raises(ValueError, match="something beside a share of pairs"):
         load(changed(path, change))
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        # nothing in the file, and 4 GB per split once it is made ready
+        (
+            lambda v: v.update(
+                directions=v["directions"][:, :0].copy(),
+                correction=np.zeros((10**9, 0), np.float32),
+            ),
+            "too many random numbers",
+        ),
+        (lambda v: v.update(n_components=2), "4 directions, 2 is the most"),
+        (lambda v: v["size"].__setitem__(0, -1.0), "a size is negative"),
+    ],
+)
+def test_vectors_take_no_more_room_than_learned_ones(small, tmp_path, change, match):
+    X, *_ = small
+    metric = HierarchyForest(9, n_components=4, random_state=0).fit(X)
+    metric.transform(X)
+    metric.save(tmp_path / "m.mf")
+    with pytest.raises(ValueError, match=match):
+        load(changed(tmp_path / "m.mf", lambda params, state: change(state["_vectors"])))
