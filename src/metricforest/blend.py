@@ -3,7 +3,8 @@
 Every member is fitted without a third of the labelled pairs, three times, and measures the pairs that
 it has not seen. On these distances a logistic regression with weights of at least 0 learns what each
 member is worth; then the members are fitted again on all pairs. Rows of left-out pairs stay in: what is
-left out is what was said about them.
+left out is what was said about them. Where every row is in many pairs, all pairs of a third of the rows
+are left out instead: one alone would say nothing new.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -35,6 +35,7 @@ from .storage.format import Content
 from .storage.registry import content_of, from_content, params_of, unfitted
 from .storage.values import check_array
 from .supervision import constraints as cn
+from .supervision.left_out import folds_of
 from .vector_forest import VectorForest
 from .version import __version__
 from .warn import warn
@@ -278,7 +279,8 @@ class Blend(Metric):
         differ = labels == -1
         enough = len(pairs) >= LEAST_PAIRS and fewest >= self.n_folds
         if enough:
-            distance = self._held_out(fresh, data, pairs, labels, seed)
+            held, distance = self._held_out(fresh, data, pairs, differ, seed)
+            differ = differ[held]
             self.held_out_auc_ = np.array([roc_auc_score(differ, one) for one in distance.T])
             self._weights = learned_weights(distance, differ)
         else:
@@ -304,20 +306,25 @@ class Blend(Metric):
         fresh: list[Metric],
         data: np.ndarray,
         pairs: np.ndarray,
-        labels: np.ndarray,
+        differ: np.ndarray,
         seed: int,
-    ) -> np.ndarray:
-        """float64 [m, k]: every pair as each member measures it that has not seen it."""
-        distance = np.empty((len(pairs), len(fresh)))
-        folds = StratifiedKFold(int(self.n_folds), shuffle=True, random_state=seed)
-        for train, test in folds.split(pairs, labels):
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(numbers of pairs that were held out, what each member that has not seen them measures).
+
+        That is all pairs; where every row has many, a third or so (`supervision.left_out`).
+        """
+        held, distance = [], []
+        for train, test in folds_of(pairs, differ, int(self.n_folds), seed):
             i, j = pairs[test].T
+            measured = np.empty((len(test), len(fresh)))
             for k, member in enumerate(fresh):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)  # said when all pairs are there
-                    fitted = _fit(clone(member), data, pairs[train], labels[train])
-                distance[test, k] = fitted.pair_distance(data[i], data[j])
-        return distance
+                    fitted = _fit(clone(member), data, pairs[train], np.where(differ[train], -1, 1))
+                measured[:, k] = fitted.pair_distance(data[i], data[j])
+            held.append(test)
+            distance.append(measured)
+        return np.concatenate(held), np.concatenate(distance)
 
     # ----------------------------------------------------------------------------------- measuring
 

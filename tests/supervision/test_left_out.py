@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metricforest.supervision import left_out
-from metricforest.supervision.left_out import leave_out
+from metricforest.supervision.left_out import folds_of, leave_out
 
 
 def drawn(seed, n_rows, n_pairs):
@@ -79,3 +79,20 @@ def test_the_same_seed_draws_the_same(size):
     for one, other in zip(*(leave_out(pairs, differ, 3, 100, 5) for _ in range(2)), strict=True):
         np.testing.assert_array_equal(one.own, other.own)
         np.testing.assert_array_equal(one.seen, other.seen)
+
+
+def test_folds_of_pairs_and_folds_of_rows():
+    pairs, differ = drawn(0, 80, 200)
+    folds = folds_of(pairs, differ, 3, 0)
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(200))
+    assert all(set(train) == set(range(200)) - set(test) for train, test in folds)
+    pairs, differ = drawn(0, 90, 3_000)
+    folds = folds_of(pairs, differ, 3, 0)
+    assert len(folds) == 3
+    for train, test in folds:
+        assert not set(pairs[train].ravel()) & set(pairs[test].ravel())
+        assert len(test) > 100
+    differ[:] = True
+    differ[:40] = False
+    folds = folds_of(pairs, differ, 3, 0)
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(3_000))

@@ -29,12 +29,16 @@ class LeftOut(NamedTuple):
     folds: tuple[tuple[np.ndarray, np.ndarray], ...]  # (learned from, judged by), places in `own`
 
 
+def are_many(pairs: np.ndarray) -> bool:
+    """Whether a row is in so many pairs that a left-out pair says nothing new."""
+    return 2 * len(pairs) > MANY * len(np.unique(pairs))
+
+
 def leave_out(
     pairs: np.ndarray, differ: np.ndarray, n_parts: int, most: int, seed: int
 ) -> list[LeftOut]:
     """What each of the groups leaves out; each map is learned from `most` pairs at most."""
-    rows = np.unique(pairs)
-    if 2 * len(pairs) > MANY * len(rows):
+    if are_many(pairs):
         by_rows = leave_rows_out(pairs, differ, n_parts, most, seed)
         if by_rows is not None:
             return by_rows
@@ -46,6 +50,25 @@ def leave_out(
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
         found.append(LeftOut(part != g, own, tuple(folds.split(own, differ[own]))))
     return found
+
+
+def folds_of(
+    pairs: np.ndarray, differ: np.ndarray, n_folds: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(pairs to learn from, pairs that judge) of each fold, by rows where every row has many pairs."""
+    if are_many(pairs):
+        part = np.random.default_rng(seed).permutation(int(pairs.max()) + 1) % n_folds
+        inside = [part[pairs] == g for g in range(n_folds)]
+        folds = [(np.flatnonzero(~i.any(axis=1)), np.flatnonzero(i.all(axis=1))) for i in inside]
+        if all(fewest(differ[each]) >= FEWEST for fold in folds for each in fold):
+            return folds
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    return list(folds.split(pairs, differ))
+
+
+def fewest(differ: np.ndarray) -> int:
+    """How many pairs there are of the rarer kind."""
+    return int(min(differ.sum(), (~differ).sum()))
 
 
 def leave_rows_out(
@@ -66,7 +89,7 @@ def leave_rows_out(
             train, test = np.flatnonzero(~here.any(axis=1)), np.flatnonzero(here.all(axis=1))
             folds.append((train, test))
         parts = [differ[seen], *(differ[own[each]] for fold in folds for each in fold)]
-        if min(min(kind.sum(), (~kind).sum()) for kind in parts) < FEWEST:
+        if min(map(fewest, parts)) < FEWEST:
             return None
         found.append(LeftOut(seen, own, tuple(folds)))
     return found
