@@ -114,7 +114,7 @@ def test_the_number_of_threads_changes_nothing(fitted):
 
 @pytest.mark.parametrize("labels", ["few", "same", "different"])
 def test_with_too_few_pairs_vectors_stay_as_they_are(labels):
-    X, _, pairs, answers = three_clusters(0, 60, 100)
+    X, _, pairs, answers = three_clusters(0, 60, 50)
     answers = {"few": answers, "same": 0 * answers + 1, "different": 0 * answers - 1}[labels]
     with pytest.warns(UserWarning, match=FEW):
         metric = small().fit(X, pairs=pairs, pair_labels=answers)

@@ -38,7 +38,7 @@ from .warn import warn
 
 THIRD = 1 / 3  # of the features, or all of them: what "auto" chooses between
 MANY_FEATURES = 50  # with more, splits by all of them are slow and seldom better
-LEAST = 20  # left-out pairs of each kind per group that a map is learned from
+LEAST = 10  # left-out pairs of each kind per group that a map is learned from
 LEFT_OUT = 1e-3  # of a mapped vector's variance: the numbers that say least
 
 

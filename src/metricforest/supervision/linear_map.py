@@ -10,8 +10,8 @@ with more freedom than the one before:
     learned         A = W B or B, B the minimum of the logistic loss of the labels at q - b, over all b, plus
                     penalty * |B - t I|^2, where t I is the best multiple of the identity
 
-Which to take is chosen by pairs held out: `scores` gives the pair AUC of every map on parts of the
-pairs that it has not seen, and `choose` takes the least free one that is not clearly behind the best.
+Which to take is chosen by pairs held out (`choose_map`): the strongest penalty, without whitening, unless
+another is clearly better.
 """
 
 from __future__ import annotations
@@ -51,8 +51,12 @@ class Pairs(NamedTuple):
         return Pairs(self.difference[chosen], self.differ[chosen])
 
 
-FREEDOMS = tuple(  # the least free first
-    Freedom(whiten, penalty) for penalty in (None, *PENALTIES) for whiten in (False, True)
+PLAIN = Freedom(False, None)
+FREEDOMS = (  # the one to be trusted first; then the least free first
+    Freedom(False, PENALTIES[0]),
+    *(Freedom(whiten, None) for whiten in (False, True)),
+    Freedom(True, PENALTIES[0]),
+    *(Freedom(whiten, penalty) for penalty in PENALTIES[1:] for whiten in (False, True)),
 )
 MIDDLE = Freedom(False, PENALTIES[1])  # by which kinds of vectors are compared
 
@@ -190,7 +194,7 @@ def choose_map(
     j = choose(found)
     error = found[:, j].std(ddof=1) / np.sqrt(len(found))
     auc = found[:, j].mean()
-    plain = found[:, 0] if kinds == offered[0] else scored(offered[0], FREEDOMS[:1])[:, 0]
+    plain = scored(offered[0], [PLAIN])[:, 0]
     return Choice(kinds, FREEDOMS[j], float(auc), float(error), float(auc - plain.mean()))
 
 
