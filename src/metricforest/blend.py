@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import copy
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
@@ -36,23 +35,15 @@ from .storage.registry import content_of, from_content, params_of, unfitted
 from .storage.values import check_array
 from .supervision import constraints as cn
 from .supervision.left_out import folds_of
+from .supervision.pair_weights import Weights, equal_weights, learned_weights
 from .vector_forest import VectorForest
 from .version import __version__
 from .warn import warn
 
 LEAST_PAIRS = 30  # to learn weights from
-EVEN = 1.0  # how strongly weights are drawn to their mean, in units of one pair's logarithmic loss
-SMALL = 0.01  # how strongly they are drawn to 0, so that they stay finite
 EXACT = 2_000  # rows up to which every row is measured
 BLOCK = 1 << 16  # pairs measured at once by a search
 LARGEST = 1e100  # weight in a file: sums stay finite
-
-
-class Weights(NamedTuple):
-    """Log-odds that two rows differ: distances of the members @ each + intercept."""
-
-    each: np.ndarray  # float64 [k], none negative
-    intercept: float
 
 
 class Blend(Metric):
@@ -596,38 +587,3 @@ def _fit(member: Any, data: np.ndarray, pairs: np.ndarray, labels: np.ndarray) -
 def searches(member: Metric) -> bool:
     """Whether a metric finds neighbours by other means than measuring every row."""
     return type(member)._nearest is not Metric._nearest
-
-
-def equal_weights(distance: np.ndarray) -> Weights:
-    """One over each member's standard deviation over pairs (m, k); 0 for one that is constant."""
-    spread = distance.std(axis=0)
-    each = np.divide(1.0, spread, out=np.zeros(len(spread)), where=spread > 0.0) / len(spread)
-    return Weights(each, -float(distance.mean(axis=0) @ each))
-
-
-def learned_weights(distance: np.ndarray, differ: np.ndarray) -> Weights:
-    """Logistic regression of `differ` on standardised distances (m, k), no weight below 0.
-
-    Weights are drawn to each other (EVEN), so that few pairs leave them nearly equal, and a little
-    to 0 (SMALL), so that they stay finite where no pair is on the wrong side.
-    """
-    mean, spread = distance.mean(axis=0), distance.std(axis=0)
-    scale = np.where(spread > 0.0, spread, 1.0)
-    Z = (distance - mean) / scale
-    sign = np.where(differ, 1.0, -1.0)
-    k = Z.shape[1]
-
-    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        w, b = parameters[:k], parameters[k]
-        margin = sign * (Z @ w + b)
-        wrong = sign * expit(-margin)
-        apart = w - w.mean()
-        value = np.logaddexp(0.0, -margin).sum() + EVEN * apart @ apart + SMALL * w @ w
-        slope = -Z.T @ wrong + 2.0 * EVEN * apart + 2.0 * SMALL * w
-        return float(value), np.append(slope, -wrong.sum())
-
-    start = np.append(np.full(k, 1.0 / k), 0.0)
-    bounds = [(0.0, None)] * k + [(None, None)]
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    each = np.where(spread > 0.0, found[:k], 0.0) / scale
-    return Weights(each, float(found[k] - mean @ each))

@@ -105,7 +105,7 @@ class VectorForest(MappedMetric, PairMetric):
     oob_auc_se_ : float
         Its standard error over the parts.
     oob_gain_ : float
-        How far that is ahead of vectors as they are, of trees that split by a third of the features.
+        How far that is ahead of the vectors of all trees as they are.
     n_features_in_ : int
         Number of features seen by `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
