@@ -34,9 +34,9 @@ def nearest(
         each = min(each, n_candidates * per_query)
     index = prepared(metric, index, queries, each, hard)
     asked = search.queries_of(metric.forest_, index, queries)
-    proposed = None
+    propose = None
     if by_vectors and n_candidates is not None:
-        proposed = metric._proposed(index, asked, max(k, n_candidates))
+        propose = metric._propose(index, max(k, n_candidates))
     return search.nearest(
         metric.forest_,
         index,
@@ -46,7 +46,7 @@ def nearest(
         bool(hard),
         metric._entropy,
         metric._threads(),
-        proposed,
+        propose,
     )
 
 

@@ -7,6 +7,7 @@ rows of `fit`, `alpha`, `n_components` and the seed, not on what is searched or 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from numbers import Integral, Real
 from threading import Lock
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import check_whole
 from .core import LEAF, Forest, pairwise_distance, read_only
-from .search import Index, Queries, placed, proposals, propose, vectors
+from .search import Index, proposals, propose, vectors
 from .search.vectors import Projection
 from .storage.values import check_array
 from .warn import warn
@@ -168,10 +169,10 @@ def choose(forest: Forest, rows: np.ndarray, alpha: float, seed: int, n_threads:
         nearer = proposals.ranks(points, every, proposals.pick(points, asked), asked, nearest)
         found = float((nearer < LOOKED_AT).mean()) if k else 1.0
         if found > most:
-            best, most = projection, found
+            best, most = vectors.sized(projection, z), found
         if found >= RECALL:
             break
-    return vectors.sized(forest, best, vectors.landmarks_of(rows, seed), n_threads)
+    return best
 
 
 class VectorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -306,22 +307,11 @@ class VectorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             self.forest_, made.projection, made.placer, index, shared._threads()
         )
 
-    def _proposed(self, index: Index, asked: Queries, count: int) -> np.ndarray:
-        """The merged rows whose vectors are nearest to those of the queries."""
-        owner: Any = self
-        made, points, threads = self._made(), self._points(index), owner._threads()
-        known = (asked.own >= 0) & (asked.own < len(index.ids))
-        value = np.empty((len(known), points.value.shape[1]), np.int16)
-        square = np.empty(len(known), np.int32)
-        value[known], square[known] = (
-            points.value[asked.own[known]],
-            points.square[asked.own[known]],
-        )
-        value[~known], square[~known] = placed(
-            self.forest_, made.projection, made.placer, asked.rows[~known], threads
-        )
-        queries = read_only(type(points)(value, square))
-        return propose(points, index, queries, asked.own, count, threads)
+    def _propose(self, index: Index, count: int) -> Any:
+        """What finds the rows whose vectors are nearest to those of queries, by their paths."""
+        owner, made, points = self, self._made(), self._points(index)
+        longest = float(made.projection.size[1])
+        return partial(propose, owner.forest_, made.placer, longest, points, index, count)
 
     def _vectors_state(self) -> Any:
         """What a file keeps of the vectors."""

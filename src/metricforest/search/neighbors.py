@@ -6,6 +6,8 @@ measured in full (`measuring.py`). Answers are sorted by (distance, id).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..core.forest import Forest
@@ -14,7 +16,7 @@ from .approximate import climbing_candidates
 from .exact import exact_candidates, scanned_together
 from .index import Index
 from .measuring import Candidates, measure_candidates, select_nearest
-from .paths import Queries, paths_of
+from .paths import Paths, Queries, paths_of
 
 QUERIES_PER_TASK = 512  # whose candidates are measured tree by tree, at most
 
@@ -29,11 +31,12 @@ def nearest(
     hard: bool,
     seed: int,
     n_threads: int,
-    proposed: np.ndarray | None = None,
+    propose: Callable[[Paths, np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distances and ids of the k nearest of every query; exact where n_candidates is None.
 
-    Candidates found elsewhere come as `proposed`, slots int32 [q, any], -1 where there is none.
+    `propose` finds candidates in another way, from the queries' paths and their own slots: slots
+    int32 [q, any], -1 where there is none.
     """
     n = len(queries.rows)
     distance, ids = np.empty((n, k)), np.empty((n, k), np.int64)
@@ -42,8 +45,8 @@ def nearest(
         turn = queries.turn[low:high]
         own = queries.own[turn]
         paths = paths_of(forest, index, queries.rows, turn, own)
-        if proposed is not None:
-            slots = proposed[turn]
+        if propose is not None:
+            slots = propose(paths, own)
             first = np.concatenate([[0], np.cumsum((slots >= 0).sum(axis=1))])
             found = Candidates(slots[slots >= 0], first)
         elif n_candidates is None:
@@ -59,7 +62,7 @@ def nearest(
         distance[turn], ids[turn] = far.reshape(-1, k), who.reshape(-1, k)
 
     most = QUERIES_PER_TASK
-    if n_candidates is None and proposed is None:
+    if n_candidates is None and propose is None:
         most = max(most, scanned_together(index, hard))
     in_parallel(n_threads, ((answer, *ends) for ends in row_ranges(n, n_threads, most)))
     return distance, ids

@@ -17,7 +17,7 @@ from .approximate import climbing_candidates
 from .index import Index, slots_of
 from .measuring import measure_candidates, select_nearest
 from .neighbors import nearest
-from .paths import Queries, paths_of
+from .paths import Paths, Queries, paths_of
 from .proposals import Points
 
 ASKED = 200  # own rows by which the number of candidates is found
@@ -170,8 +170,21 @@ def find_effort(
 
 
 def propose(
-    points: Points, index: Index, asked: Points, own: np.ndarray, count: int, n_threads: int
+    forest: Forest,
+    placer: vectors.Placer,
+    longest: float,
+    points: Points,
+    index: Index,
+    count: int,
+    paths: Paths,
+    own: np.ndarray,
 ) -> np.ndarray:
     """Slots of the merged rows nearest to every query by their vectors; -1 where there are no more."""
-    count = min(count, len(index.ids))
-    return proposals.nearest(points, index.dead, asked, own, count, n_threads)
+    known = (own >= 0) & (own < len(index.ids))
+    if known.all():
+        asked = proposals.pick(points, own)
+    else:
+        z = np.zeros((len(own), max(1, sum(placer.correction.shape))), np.float32)
+        vectors.place_queries(forest, *placer[:3], index, paths, z)
+        asked = proposals.points_of(z, longest)
+    return proposals.nearest(points, index.dead, asked, own, min(count, len(index.ids)), 1)

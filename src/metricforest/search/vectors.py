@@ -38,6 +38,7 @@ from ..core.random import next_random, scramble
 SHARE = 0.03  # of the rows that a split must have, to matter
 MOST_BYTES = 1 << 24  # of the directions: with very many trees only larger splits matter
 LANDMARKS = 2_000
+TREES = 100  # in which directions are sought: others like them are measured once
 SMALL = 512  # landmarks, or splits, up to which a dense decomposition is quicker
 PASSES = 3  # over the landmarks' features, to find directions
 SPARE = 16  # directions more than wanted, which makes the others sharper
@@ -150,7 +151,11 @@ def learn(
     found = Projection(
         nodes, V, correction, np.array([alpha]), np.array([seed], np.int64), np.zeros(2)
     )
-    return sized(forest, found, landmarks, n_threads)
+    ready = placer(forest, found)
+    total = down(known, ready.matrix, n_threads)
+    z = np.zeros((len(landmarks), found.n_numbers), np.float32)
+    mend(total, found.directions.shape[1], np.float32(1.0), found.correction, z)
+    return sized(found, z)
 
 
 def cut(found: Projection, n_directions: int, n_random: int) -> Projection:
@@ -161,8 +166,9 @@ def cut(found: Projection, n_directions: int, n_random: int) -> Projection:
     return read_only(found._replace(directions=V, correction=correction))
 
 
-def sized(forest: Forest, found: Projection, landmarks: np.ndarray, n_threads: int) -> Projection:
-    z = place(forest, placer(forest, found), landmarks, n_threads).astype(np.float64)
+def sized(found: Projection, z: np.ndarray) -> Projection:
+    """The same, with the size that vectors like these have."""
+    z = z.astype(np.float64)
     size = np.array([np.abs(z).max(), np.sqrt(np.square(z).sum(axis=1).max())])
     return read_only(found._replace(size=size))
 
@@ -177,33 +183,47 @@ def directions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The right singular vectors [columns, count] of the features, the largest first, and their variance.
 
-    A block Krylov space of the features' Gram matrix S S', which is never formed; where it is small,
-    all of it. The greatest entry of each vector is positive.
+    From the left ones, which a part of the trees tells well enough. The greatest entry of each vector
+    is positive.
     """
     n = known.first.shape[1] - 1
-    block = count + SPARE
     if n_columns == 0:
         return np.empty((0, 0)), np.empty(0)
     with threadpool_limits(1, user_api="blas"):
-        if min(n, n_columns) <= max(SMALL, PASSES * block):
+        if n_columns <= min(n, max(SMALL, PASSES * (count + SPARE))):
             S = dense(known, n_columns)
-            gram = S @ S.T if n <= n_columns else S.T @ S
-            variance, vectors = largest(gram, count)
-            V = S.T @ (vectors / np.sqrt(variance)) if n <= n_columns else vectors
+            variance, V = largest(S.T @ S, count)
         else:
-            start = np.random.default_rng(seed).standard_normal((n, block))
-            Q = orthonormal(start, np.empty((n, 0)))
-            basis, image = [], []
-            for _ in range(PASSES):
-                basis.append(Q)
-                image.append(down(known, across(known, Q, n_columns, n_threads), n_threads))
-                Q = orthonormal(image[-1], np.hstack(basis))
-            B = np.hstack(basis)
-            variance, inside = largest(B.T @ np.hstack(image), count)
-            V = across(known, (B @ inside) / np.sqrt(variance), n_columns, n_threads)
+            some = known._replace(first=known.first[:TREES])
+            U = rows_apart(some, n_columns, count + SPARE, seed, n_threads)
+            Y = across(known, U, n_columns, n_threads).astype(np.float64)
+            variance, inside = largest(Y.T @ Y, count)
+            V = Y @ inside
     V = V / np.linalg.norm(V, axis=0)
     top = np.abs(V).argmax(axis=0) if V.size else np.zeros(0, np.int64)
     return V * np.where(V[top, np.arange(V.shape[1])] < 0.0, -1.0, 1.0), variance
+
+
+def rows_apart(
+    known: Features, n_columns: int, count: int, seed: int, n_threads: int
+) -> np.ndarray:
+    """The left singular vectors [rows, count] of the features.
+
+    In a block Krylov space of the features' Gram matrix S S', which is never formed; where it is small,
+    all of it.
+    """
+    n = known.first.shape[1] - 1
+    if n <= max(SMALL, PASSES * count):
+        S = dense(known, n_columns)
+        return largest(S @ S.T, count)[1]
+    Q = orthonormal(np.random.default_rng(seed).standard_normal((n, count)), np.empty((n, 0)))
+    basis, image = [], []
+    for _ in range(PASSES):
+        basis.append(Q)
+        image.append(down(known, across(known, Q, n_columns, n_threads), n_threads).astype(float))
+        Q = orthonormal(image[-1], np.hstack(basis))
+    B = np.hstack(basis)
+    return B @ largest(B.T @ np.hstack(image), count)[1]
 
 
 def orthonormal(Y: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -249,7 +269,7 @@ def down(known: Features, M: np.ndarray, n_threads: int) -> np.ndarray:
         n_threads,
         [(add_down, known, M, *ends, out) for ends in row_ranges(n, n_threads, ROWS_PER_TASK)],
     )
-    return out.astype(np.float64)
+    return out
 
 
 # ---------------------------------------------------------------------------------------- placing
@@ -309,7 +329,11 @@ def deepest(forest, above, t):
 @kernel
 def root_of_certainty(p, alpha):
     """The root of |s - 1/2|, negative where p <= 0 goes left."""
-    c = logistic(alpha * p) - 0.5
+    return root_of(logistic(alpha * p) - 0.5)
+
+
+@kernel
+def root_of(c):
     return np.sqrt(c) if c > 0.0 else -np.sqrt(-c)
 
 
@@ -362,6 +386,24 @@ def place_block(forest, above, matrix, correction, rows, alpha, low, high, z):
                 add_row(np.float32(weight[at] * root_of_certainty(p, alpha)), matrix[at], out)
                 node = right[node] if p > 0.0 else left[node]
     mend(total, k, np.float32(1.0), correction, z[low:high])
+
+
+@kernel
+def place_queries(forest, above, matrix, correction, index, paths, z):
+    """z of queries whose ways through the trees are known."""
+    number, weight = above.column, above.weight
+    total = np.zeros((len(z), matrix.shape[1]), np.float32)
+    for t in range(forest.root.size - 1):
+        for a in range(len(z)):
+            k = index.level[t]
+            node = paths.node[a, k + t]
+            while number[node] != LEAF:
+                at = number[node]
+                c = root_of(np.float64(paths.certain[a, k]) - 0.5)
+                add_row(np.float32(weight[at] * c), matrix[at], total[a])
+                k += 1
+                node = paths.node[a, k + t]
+    mend(total, correction.shape[1], np.float32(1.0), correction, z)
 
 
 @kernel
