@@ -47,7 +47,10 @@ def refreshed(text: str, name: str) -> str:
         kind, body = match.groups()
         if kind == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(body, name, "exec"), names)
+                try:
+                    exec(compile(body, name, "exec"), names)
+                except ModuleNotFoundError as error:  # a tool that a reader may not have either
+                    print(f"{name}: {error}", file=sys.stderr)
             printed.text += out.getvalue()
             return match.group(0)
         lines = [printed.like(line) for line in body.splitlines()]

@@ -3,6 +3,7 @@
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,8 @@ from sklearn.pipeline import make_pipeline
 from conftest import load
 from metricforest import HierarchyForest
 from metricforest import load as load_metric
-from metricforest.search import vectors
+from metricforest.search import proposer, vectors
+from metricforest.transform import SearchBy
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,8 @@ def test_a_row_has_one_vector(wine, data):
     other = deepcopy(metric).set_params(n_jobs=data.draw(st.sampled_from([1, 2, 3])))
     np.testing.assert_array_equal(other.transform(rows[order]), expected[order])
     np.testing.assert_array_equal(metric.transform(rows[order[:1]]), expected[order[:1]])
+    twice = metric.transform(np.repeat(rows[order[:3]], 2, axis=0))
+    np.testing.assert_array_equal(twice[::2], twice[1::2])
 
 
 def test_any_block_and_number_of_threads_learns_the_same(wine, monkeypatch):
@@ -87,6 +91,20 @@ def test_files_and_pickles_keep_them(wine, tmp_path, before):
         assert (other._projection.kept() is not None) == before
         np.testing.assert_array_equal(other.transform(X), expected)
         np.testing.assert_array_equal(clone(other).fit(X, y).transform(X), expected)
+
+
+def test_a_file_of_the_first_version_learns_its_vectors(tmp_path):
+    metric = load_metric(Path(__file__).parent / "data" / "hierarchy_forest_v1.mf")
+    assert metric._projection.kept() is None
+    X = np.random.default_rng(0).normal(size=(30, metric.n_features_in_))
+    X = pd.DataFrame(X, columns=metric.feature_names_in_)
+    with pytest.warns(UserWarning, match="n_components=64, but"):
+        Z = metric.transform(X)
+    assert Z.any()
+    metric.save(tmp_path / "again.mf")
+    again = load_metric(tmp_path / "again.mf")
+    assert again._projection.kept() is not None
+    np.testing.assert_array_equal(again.transform(X), Z)
 
 
 def test_many_threads_may_ask_first(wine):
@@ -235,6 +253,37 @@ def test_vectors_propose_and_the_metric_measures(cloud):
     exact = metric.kneighbors(X[1200:], 7, n_candidates=None)
     for mine, theirs in zip(every, exact, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_target_alone_chooses_the_search(cloud, caplog):
+    X, metric = cloud
+    plain = metric.kneighbors(X[1200:], 5)
+    with caplog.at_level("INFO", logger="metricforest"):
+        chosen = metric.kneighbors(X[1200:], 5, target_recall=0.9)
+        assert "search='auto'" in caplog.text
+        caplog.clear()
+        leaves = metric.kneighbors(X[1200:], 5, search="leaves")
+        assert not caplog.text
+    auto = metric.kneighbors(X[1200:], 5, search="auto", target_recall=0.9)
+    for a, b in [*zip(plain, leaves, strict=True), *zip(chosen, auto, strict=True)]:
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_costs_less_is_chosen(cloud, monkeypatch):
+    """Vectors that cost nothing are taken, and ways through leaves that cost nothing."""
+    X, metric = deepcopy(cloud)
+    metric.kneighbors(X[:2], 10, search="auto")
+    for name, free in [("PER_NUMBER", 0.0), ("PER_PLACED", 0.0), ("PER_NEAR", -1e9)]:
+        monkeypatch.setattr(proposer, name, free)
+    metric._proposer = proposer.SharedProposer()
+    vectors_, by_vectors = metric._n_candidates(metric._index(), 10, SearchBy("auto"))
+    assert by_vectors
+    monkeypatch.setattr(proposer, "PER_NEAR", 1e9)
+    metric._proposer = proposer.SharedProposer()
+    leaves, by_vectors = metric._n_candidates(metric._index(), 10, SearchBy("auto"))
+    assert not by_vectors
+    assert leaves in proposer.PER_TREE
+    assert vectors_ > leaves
 
 
 @pytest.mark.parametrize("search", ["leaves", "vectors", "auto"])

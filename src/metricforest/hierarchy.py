@@ -324,7 +324,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         *,
         n_candidates: int | str | None = "auto",
         hard: bool = False,
-        search: str = "leaves",
+        search: str | None = None,
         target_recall: float | None = None,
         return_distance: bool = True,
     ) -> Any:
@@ -345,10 +345,11 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
             depends on `random_state` and on the values of the query, not on the other queries.
         hard : bool, default=False
             Search under the hard distance, as in `pair_distance`.
-        search : {"leaves", "vectors", "auto"}, default="leaves"
+        search : {"leaves", "vectors", "auto"}, default=None
             What proposes rows to be measured: the leaves that a query falls into, which is the
             paper's rule, or the vectors that `transform` gives, all of them compared. Distances are
             the same to the bit. "auto" takes what costs less at `target_recall`, and logs which.
+            None is "auto" with a `target_recall`, and "leaves" without.
         target_recall : float, default=None
             Share of the true nearest rows to find, above 0 and at most 1. How many candidates that takes is
             found from 200 rows of the index, once, and kept. None: 0.95 with "vectors" and "auto".
@@ -388,7 +389,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         *,
         n_candidates: int | str | None = "auto",
         hard: bool = False,
-        search: str = "leaves",
+        search: str | None = None,
         target_recall: float | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         how = SearchBy(search, n_candidates, target_recall)
@@ -436,7 +437,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         mode: str = "connectivity",
         n_candidates: int | str | None = "auto",
         hard: bool = False,
-        search: str = "leaves",
+        search: str | None = None,
         target_recall: float | None = None,
     ) -> sp.csr_matrix:
         """The nearest rows as a sparse matrix, one row per query.

@@ -52,14 +52,14 @@ class Made(NamedTuple):
 class SearchBy(NamedTuple):
     """How `kneighbors` searches."""
 
-    search: Any = "leaves"
+    search: Any = None
     n_candidates: Any = AUTO
     target_recall: Any = None
 
 
 def check_search(how: SearchBy) -> None:
     n, target = how.n_candidates, how.target_recall
-    if how.search not in SEARCHES:
+    if how.search is not None and how.search not in SEARCHES:
         raise ValueError(f"search must be one of {', '.join(SEARCHES)}, got {how.search!r}")
     if n is not None and n != AUTO:
         if isinstance(n, bool) or not isinstance(n, Integral):
@@ -275,21 +275,24 @@ class VectorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _n_candidates(self, index: Index, k: int, how: SearchBy) -> tuple[int | None, bool]:
         """How many rows are proposed, None for all, and whether by vectors: else per tree."""
-        n, by_vectors = how.n_candidates, how.search == "vectors"
+        n, search = how.n_candidates, how.search
+        if search is None:
+            search = "leaves" if how.target_recall is None else AUTO
+        by_vectors = search == "vectors"
         if n is None:
             return None, False
         if n != AUTO:
             return int(n), by_vectors
-        if how.search == "leaves" and how.target_recall is None:
+        if search == "leaves" and how.target_recall is None:
             return PER_TREE, False
         owner: Any = self
         target = RECALL if how.target_recall is None else float(how.target_recall)
         points = self._points(index)
         threads = owner._threads()
         effort = owner._proposer.effort(
-            self.forest_, index, points, target, k, self._entropy, threads
+            self.forest_, index, points, self._made().projection, target, k, self._entropy, threads
         )
-        if how.search == AUTO:
+        if search == AUTO:
             by_vectors = effort.vectors_cost <= effort.leaves_cost
             logger.info(
                 "search='auto': %s, which cost %.2f of the other at recall %g",

@@ -9,7 +9,8 @@ from threadpoolctl import threadpool_limits
 import naive
 from metricforest import HierarchyForest
 from metricforest.core.forest import LEAF
-from metricforest.search import proposals, vectors
+from metricforest.search import index_over, proposals, vectors
+from metricforest.search.paths import paths_of
 
 
 def sparse(forest, nodes, rows, alpha):
@@ -99,6 +100,33 @@ def test_many_directions_hold_as_much_as_the_best(grown):
     V = P.directions.astype(float)
     held = np.linalg.norm(S @ V, axis=0) / np.linalg.norm(V, axis=0)
     assert (held**2).sum() > 0.999 * best.sum()
+
+
+def test_a_part_of_the_trees_tells_the_directions(grown, monkeypatch):
+    """Sought in 20 of 40 trees, they hold nearly as much of all features as the best."""
+    monkeypatch.setattr(vectors, "TREES", 20)
+    forest, rows = grown.forest_, grown._rows
+    P = vectors.learn(forest, rows, 0.5, 10, 0, seed=0, n_threads=1)
+    S = sparse(forest, P.nodes, rows, 0.5).astype(float)
+    svd = TruncatedSVD(10, algorithm="arpack", random_state=0).fit(S)
+    V = P.directions.astype(float)
+    V /= np.linalg.norm(V, axis=0)
+    np.testing.assert_allclose(V.T @ V, np.eye(10), atol=2e-3)
+    held = np.square(np.linalg.norm(S @ V, axis=0)).sum()
+    assert 0.98 < held / np.square(svd.singular_values_).sum() <= 1.001
+
+
+def test_queries_are_placed_by_their_ways_as_rows_are(grown):
+    forest, rows = grown.forest_, grown._rows
+    P = vectors.learn(forest, rows, 4.0, 12, 5, seed=1, n_threads=1)
+    ready = vectors.placer(forest, P)
+    index = index_over(forest, rows[:300], 4.0, 1)
+    turn, own = np.arange(250, 350), np.r_[np.arange(250, 300), np.full(50, -1)]
+    paths = paths_of(forest, index, rows, turn, own)
+    z = np.zeros((100, P.n_numbers), np.float32)
+    vectors.place_queries(forest, *ready[:3], index, paths, z)
+    expected = vectors.place(forest, ready, rows[turn], 1)
+    np.testing.assert_allclose(z, expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_signs_of_directions_are_fixed(grown):

@@ -24,10 +24,12 @@ ASKED = 200  # own rows by which the number of candidates is found
 TRUE = 10  # their nearest that are to be found, at least
 ROWS_AT_ONCE = 1 << 15  # placed, or compared, together
 PER_TREE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 128, 200)  # candidates tried for the leaves
-PER_NUMBER = (
-    0.01  # cost of a number of one vector compared, if a candidate measured in a tree costs 1
-)
-PER_CLIMB = 1.5  # cost of a candidate that a tree proposes
+# Costs, where a candidate measured in a tree is 1 (1.4 ns)
+PER_NUMBER = 0.03  # a number of one vector compared
+PER_NEAR = 100.0  # a candidate kept among the nearest
+PER_PLACED = 0.3  # a number added at one of the upper splits, to place a query
+PER_TREE_CLIMBED = 28.0
+PER_CLIMB = 8.0  # a candidate that a tree proposes
 
 
 class Kept(NamedTuple):
@@ -102,6 +104,7 @@ class SharedProposer:
         forest: Forest,
         index: Index,
         points: Points,
+        projection: vectors.Projection,
         target: float,
         k: int,
         seed: int,
@@ -112,7 +115,9 @@ class SharedProposer:
         key = (target, k, float(index.alpha[0]), points.value.shape[1], len(index.ids).bit_length())
         with self._lock:
             if key not in self._efforts:
-                self._efforts[key] = find_effort(forest, index, points, target, k, seed, n_threads)
+                self._efforts[key] = find_effort(
+                    forest, index, points, projection, target, k, seed, n_threads
+                )
             return self._efforts[key]
 
 
@@ -129,7 +134,14 @@ def placed(
 
 
 def find_effort(
-    forest: Forest, index: Index, points: Points, target: float, k: int, seed: int, n_threads: int
+    forest: Forest,
+    index: Index,
+    points: Points,
+    projection: vectors.Projection,
+    target: float,
+    k: int,
+    seed: int,
+    n_threads: int,
 ) -> Effort:
     live = np.flatnonzero(~index.dead)
     k = min(k, len(live) - 1)
@@ -151,20 +163,24 @@ def find_effort(
     ranks = np.sort(np.where(beside, 0, ranks), axis=None)
     n_vectors = max(k, int(ranks[int(np.ceil(target * ranks.size)) - 1]) + 1)
     T = forest.n_trees
-    by_vectors = n_vectors * T + len(index.ids) * points.value.shape[1] * PER_NUMBER
+    size = forest.stop - forest.start
+    splits = float(size[projection.nodes].sum()) / forest.n_points  # upper ones that a row passes
+    compared = len(index.ids) * PER_NUMBER + splits * PER_PLACED
+    by_vectors = n_vectors * (T + PER_NEAR) + points.value.shape[1] * compared
     n_leaves, by_leaves = None, np.inf
     paths = paths_of(forest, index, rows, asked.turn, slots)
     for quota in PER_TREE:
         stream = np.uint64(seed)
         found = climbing_candidates(forest, index, rows, asked.turn, slots, paths, quota, k, stream)
         each = len(found.slots) / len(slots)
-        if each * T + quota * T * PER_CLIMB > by_vectors and n_leaves is None and quota > 10:
+        cost = each * T + T * (PER_TREE_CLIMBED + quota * PER_CLIMB)
+        if cost > by_vectors and quota > 10:
             break  # the vectors have won
         total = measure_candidates(forest, index, paths, False, found)
         first = k * np.arange(len(slots) + 1)
         got, _, _ = select_nearest(forest, index, paths, slots, False, found, total, np.inf, first)
         if (got.reshape(-1, k) <= far[:, -1:]).mean() >= target:
-            n_leaves, by_leaves = quota, each * T + quota * T * PER_CLIMB
+            n_leaves, by_leaves = quota, cost
             break
     return Effort(n_vectors, n_leaves, by_vectors, by_leaves)
 
