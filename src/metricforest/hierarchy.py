@@ -71,7 +71,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         same to the bit.
     n_components : int or "auto", default=64
         Numbers of the vectors that `transform` gives. "auto": as many as 200 own rows need to find
-        .95 of their ten nearest among their hundred nearest vectors, at most 256.
+        .97 of their ten nearest among their hundred nearest vectors, at most 256.
     warm_start : bool, default=False
         Keep the trees of the last `fit` on the same data and only grow the missing ones.
     n_jobs : int, default=None

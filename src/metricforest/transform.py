@@ -34,8 +34,8 @@ SHAPES = (  # (directions, random numbers) that "auto" tries in turn
 )
 ASKED = 200  # own rows that "auto" asks for
 AMONG = 50_000  # rows it looks for their neighbours among, at most
-TRUE, LOOKED_AT, RECALL = 10, 100, 0.95  # so many of their ten nearest among a hundred vectors
-SPARE = 0.02  # more of them: other rows find a little less
+TRUE, LOOKED_AT, ENOUGH = 10, 100, 0.97  # so many of their ten nearest among a hundred vectors
+RECALL = 0.95  # of a search, where none is given
 SEARCHES = ("leaves", "vectors", "auto")
 PER_TREE = 10  # rows that each tree proposes: the paper's number
 DTYPES = ("float32", "float16", "int8")
@@ -171,7 +171,7 @@ def choose(forest: Forest, rows: np.ndarray, alpha: float, seed: int, n_threads:
         found = float((nearer < LOOKED_AT).mean()) if k else 1.0
         if found > most:
             best, most = vectors.sized(projection, z), found
-        if found >= RECALL + SPARE:
+        if found >= ENOUGH:
             break
     return best
 
