@@ -102,10 +102,11 @@ def test_many_directions_hold_as_much_as_the_best(grown):
     assert (held**2).sum() > 0.999 * best.sum()
 
 
-def test_a_part_of_the_trees_tells_the_directions(grown, monkeypatch):
+@pytest.mark.parametrize("n_rows", [100, 900])
+def test_a_part_of_the_trees_tells_the_directions(grown, monkeypatch, n_rows):
     """Sought in 20 of 40 trees, they hold nearly as much of all features as the best."""
     monkeypatch.setattr(vectors, "TREES", 20)
-    forest, rows = grown.forest_, grown._rows
+    forest, rows = grown.forest_, grown._rows[:n_rows]
     P = vectors.learn(forest, rows, 0.5, 10, 0, seed=0, n_threads=1)
     S = sparse(forest, P.nodes, rows, 0.5).astype(float)
     svd = TruncatedSVD(10, algorithm="arpack", random_state=0).fit(S)

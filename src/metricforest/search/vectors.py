@@ -194,7 +194,8 @@ def directions(
             S = dense(known, n_columns)
             variance, V = largest(S.T @ S, count)
         else:
-            some = known._replace(first=known.first[:TREES])
+            first = known.first[:TREES]
+            some = Features(first, *(both[: first[-1, -1]] for both in known[1:]))
             U = rows_apart(some, n_columns, count + SPARE, seed, n_threads)
             Y = across(known, U, n_columns, n_threads).astype(np.float64)
             variance, inside = largest(Y.T @ Y, count)
