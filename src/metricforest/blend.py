@@ -21,19 +21,19 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .base import Metric, check_n_neighbors, unchanged_on_failure
-from .checks import check_choice, check_whole
+from .base import Metric, check_n_neighbors
+from .checks import check_auto, check_whole
 from .hierarchy import HierarchyForest
 from .numbered import Numbered, check_numbered, first_numbered, with_rows, without_rows
 from .rivals import BoostedTreesDistance, RandomForestDistance
+from .rivals.fitting import NeedsLabels, refuse
 from .search import check_ids
 from .storage.format import Content
 from .storage.registry import content_of, from_content, params_of, unfitted
 from .storage.values import check_array
-from .supervision import constraints as cn
+from .supervision.given_pairs import NEEDED, need_pairs, pairs_to_learn
 from .supervision.left_out import folds_of
 from .supervision.pair_weights import Weights, equal_weights, learned_weights
 from .vector_forest import VectorForest
@@ -46,7 +46,7 @@ BLOCK = 1 << 16  # pairs measured at once by a search
 LARGEST = 1e100  # weight in a file: sums stay finite
 
 
-class Blend(Metric):
+class Blend(NeedsLabels, Metric):
     """A distance made of other distances, weighted by labelled pairs that their members did not see.
 
     The distance is the probability, among pairs like the labelled ones, that two rows differ: a number
@@ -126,83 +126,26 @@ class Blend(Metric):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
-        tags: Any = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
     # ------------------------------------------------------------------------------------ learning
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> Blend:
-        """Learn the members and their weights from pairs, from labels, or from both.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            All rows, labelled or not.
-        y : array-like of shape (n_samples,), default=None
-            Class labels, -1 for unlabelled rows. `n_constraints` pairs are drawn from it and added
-            to `pairs`.
-        pairs : array-like of shape (n_pairs, 2), default=None
-            Labelled pairs as row numbers of `X`.
-        pair_labels : array-like of shape (n_pairs,), default=None
-            +1 (or True) for a must-link, -1 (or 0, or False) for a cannot-link.
-        triplets : None
-            Refused: weights are learned from pairs.
-
-        Returns
-        -------
-        self : Blend
-            A failed or interrupted fit leaves it as it was.
-        """
-        if triplets is not None:
-            raise TypeError(
-                "Blend cannot learn from triplets: it learns from pairs with pair_labels, or y to "
-                "draw them from"
-            )
-        if y is None and pairs is None and pair_labels is None:
-            raise ValueError(
-                "Blend requires y to be passed, but the target y is None. It learns from pairs: give "
-                "pairs with pair_labels, or y to draw them from"
-            )
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            checked: Any = X
-            data: Any = validate_data(self, checked, dtype=np.float64)
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            table = cn.collect(
-                len(data), y, pairs, pair_labels, n_constraints=self.n_constraints, seed=seed
-            )
-            chosen, labels = table.pairs()
-            if len(chosen) == 0:
-                raise ValueError(
-                    "Blend learns from pairs, but there are none: pairs is empty, or y has fewer than "
-                    f"two labelled rows (n_samples={len(data)})"
-                )
-            fresh = self._fresh(seed)
-            self.members_, kept = self._fitted(fresh, data, chosen, labels)
-            fresh = [fresh[j] for j in kept]
-            self._weigh(fresh, data, chosen, labels, seed)
-            self._keep(data)
-        return self
+    def _fit(self, X: Any, y: Any, pairs: Any, pair_labels: Any, triplets: Any) -> None:
+        refuse(self, NEEDED, triplets=triplets)
+        need_pairs(self, y, pairs, pair_labels)
+        self._check_parameters()
+        data: Any = validate_data(self, X, dtype=np.float64)
+        chosen, labels, seed = pairs_to_learn(self, len(data), y, pairs, pair_labels)
+        fresh = self._fresh(seed)
+        self.members_, kept = self._fitted(fresh, data, chosen, labels)
+        fresh = [fresh[j] for j in kept]
+        self._weigh(fresh, data, chosen, labels, seed)
+        self._keep(data)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole(self, "n_folds", 2)
         if self.n_candidates is not None:
             check_whole(self, "n_candidates", 1)
-        if isinstance(self.n_constraints, str):
-            check_choice(self, "n_constraints", ("auto",))
-        else:
-            check_whole(self, "n_constraints", 1)
+        check_auto(self, "n_constraints", 1)
         members = self.members
         if members is None:
             return
@@ -442,16 +385,7 @@ class Blend(Metric):
     def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> np.ndarray:
         """Have more rows searched, without learning from them, where every member can.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-        ids : array-like of shape (n,) of int, default=None
-            Ids of your own, none of them in use. Without, ids continue upward and are never given
-            twice.
-
-        Returns
-        -------
-        ids : ndarray of shape (n,)
+        Takes and returns what `HierarchyForest.add` does.
         """
         members = self._changing("add")
         rows = self._check_rows(X)

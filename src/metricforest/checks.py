@@ -78,6 +78,14 @@ def check_choice(estimator: BaseEstimator, name: str, choices: tuple[str, ...]) 
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
+def check_auto(estimator: BaseEstimator, name: str, low: int) -> None:
+    """Raise unless the parameter is "auto" or an int of at least `low`."""
+    if isinstance(getattr(estimator, name), str):
+        check_choice(estimator, name, ("auto",))
+    else:
+        check_whole(estimator, name, low)
+
+
 def check_max_features(estimator: Any) -> None:
     """Raise unless the parameter is a count, a share, 'sqrt', 'log2' or None."""
     value = estimator.max_features

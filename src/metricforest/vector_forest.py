@@ -106,12 +106,8 @@ class VectorForest(MappedMetric, PairMetric):
         Its standard error over the parts.
     oob_gain_ : float
         How far that is ahead of the vectors of all trees as they are.
-    n_features_in_ : int
-        Number of features seen by `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X had names.
-    mean_, scale_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted from rows, and what `standardize` divides them by; ones without it.
+    n_features_in_, feature_names_in_, mean_, scale_
+        As in `HierarchyForest`.
 
     Examples
     --------

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -239,7 +240,8 @@ def test_dedupe_leaves_folders_and_read_only_files(people, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "there", [b"", b"PK\x03\x04 an archive", b"\x93NUMPY\x01\x00\xff\xff{(", b"text"]
+    "there",
+    [b"", b"PK\x03\x04 an archive", b"\x93NUMPY\x01\x00\xff\xff{(", b"\x93NUMPY\x01\x00", b"text"],
 )
 def test_vectors_take_the_place_of_vectors_only(shop, tmp_path, there):
     path = tmp_path / "v.npy"
@@ -250,6 +252,23 @@ def test_vectors_take_the_place_of_vectors_only(shop, tmp_path, there):
         assert path.read_bytes() == there
     assert run(*ask, "--force").exit_code == 0
     assert run(*ask).exit_code == 0
+
+
+def test_an_array_of_the_users_own_stays(shop, tmp_path):
+    """It looks like vectors: rows of float32."""
+    path = tmp_path / "v.npy"
+    mine = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    np.save(path, mine)
+    assert "is not an earlier result" in refused("vectors", shop, PRODUCTS, "-o", path)
+    np.testing.assert_array_equal(np.load(path), mine)
+
+
+def test_a_result_with_a_column_of_the_users_own_stays(shop, tmp_path):
+    path = tmp_path / "clusters.csv"
+    ask = "cluster", shop, "-n", 2, "-o", path
+    assert run(*ask).exit_code == run(*ask).exit_code == 0
+    pd.read_csv(path).assign(remark="mine").to_csv(path, index=False)
+    assert "has a column 'remark', which this command does not write" in refused(*ask)
 
 
 @needs_nodes

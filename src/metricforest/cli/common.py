@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -191,8 +192,58 @@ force_option = click.option(
 ANYWAY = "name another file, or --force replaces it"
 
 
+class Destination(NamedTuple):
+    """Where rows of a result go, and as what."""
+
+    output: str | None
+    format: str
+
+    def write(self, frames: Iterable[Any]) -> None:
+        from ..tables import files
+
+        files.write_frames(self.output, frames, self.format)
+
+
+class Result(NamedTuple):
+    """What `result_options` say about a table of results."""
+
+    output: str | None
+    format: str | None
+    force: bool
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether remarks do not mix with the rows: these go to a file, or remarks to a terminal."""
+        return self.output is not None or sys.stderr.isatty()
+
+    def checked(
+        self, columns: tuple[str, ...], *inputs: str | None, fill_in: str | None = None
+    ) -> Destination:
+        """Where the result goes, or one line of why it cannot: before any work.
+
+        A file that does not begin with these columns, or where the user has filled some in, stays.
+        """
+        from ..storage.outputs import check_output, is_standard
+        from ..tables import earlier, files
+
+        chosen = files.format_of(self.output, self.format)
+        if is_standard(self.output):
+            if chosen == "parquet" and sys.stdout.isatty():
+                raise click.UsageError("Parquet is not text for a terminal: name a file with -o")
+        else:
+            foreign = None if self.force else earlier.foreign(columns, chosen, fill_in)
+            check_output(str(self.output), inputs=inputs, stream=True, foreign=foreign, hint=ANYWAY)
+        return Destination(self.output, chosen)
+
+
 def result_options(command: Any) -> Any:
-    """Where a table of results goes, and as what."""
+    """Where a table of results goes, and as what: the command takes it as `result`."""
+
+    @functools.wraps(command)
+    def given(*, output: Any, format_: Any, as_json: bool, force: bool, **options: Any) -> Any:
+        result = Result(output, "json" if as_json else format_, force)
+        return command(result=result, **options)
+
     for option in (
         click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
         click.option(
@@ -206,10 +257,13 @@ def result_options(command: Any) -> Any:
             "-o", "--output", metavar="FILE", help="Write there. [default: standard output]"
         ),
     ):
-        command = option(command)
-    return command
+        given = option(given)
+    return given
 
 
+id_option = click.option(
+    "--id", "id_", metavar="COLUMN", help="Column with the rows' ids. [default: row 0, 1, ...]"
+)
 sep_option = click.option(
     "--sep", metavar="CHAR", help="What separates the columns of a CSV. [default: a comma]"
 )
@@ -226,44 +280,6 @@ def separator(sep: str | None) -> str | None:
     if len(sep) != 1:
         raise click.UsageError(f"--sep must be one character (or \\t), got {sep!r}")
     return sep
-
-
-class Destination(NamedTuple):
-    """Where rows of a result go, and as what."""
-
-    output: str | None
-    format: str
-
-    def write(self, frames: Iterable[Any]) -> None:
-        from ..tables import files
-
-        files.write_frames(self.output, frames, self.format)
-
-
-def destination(
-    output: str | None,
-    format_: str | None,
-    as_json: bool,
-    force: bool,
-    columns: tuple[str, ...],
-    inputs: tuple[str | None, ...],
-    fill_in: str | None = None,
-) -> Destination:
-    """Where the result goes, or one line of why it cannot: before any work.
-
-    A file that does not begin with these columns, or where the user has filled some in, stays.
-    """
-    from ..storage.outputs import check_output, is_standard
-    from ..tables import earlier, files
-
-    chosen = files.format_of(output, "json" if as_json else format_)
-    if is_standard(output):
-        if chosen == "parquet" and sys.stdout.isatty():
-            raise click.UsageError("Parquet is no text for a terminal: name a file with -o")
-    else:
-        foreign = None if force else earlier.foreign(columns, chosen, fill_in)
-        check_output(str(output), inputs=inputs, stream=True, foreign=foreign, hint=ANYWAY)
-    return Destination(output, chosen)
 
 
 def print_json(value: Any) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from .common import (
+    Result,
     counted,
-    destination,
     example,
+    id_option,
     jobs_option,
     main,
     naming,
@@ -19,7 +19,7 @@ from .common import (
     sep_option,
     separator,
 )
-from .fit import check_ids, joined, read_pairs, settle_header
+from .fit import check_ids, joined, need_column, read_pairs, settle_header
 
 GROUPS = ("id", "group", "confidence", "representative")
 QUESTIONS = ("left", "right", "answer")
@@ -39,9 +39,7 @@ QUESTIONS = ("left", "right", "answer")
     required=True,
     help="Labelled pairs: two ids and same or different. May be given several times.",
 )
-@click.option(
-    "--id", "id_", metavar="COLUMN", help="Column with the rows' ids. [default: row 0, 1, ...]"
-)
+@id_option
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 1, min_open=True),
@@ -73,10 +71,7 @@ def dedupe(
     ask: str | None,
     n: int,
     seed: int,
-    output: str | None,
-    format_: str | None,
-    as_json: bool,
-    force: bool,
+    result: Result,
     sep: str | None,
     jobs: int,
 ) -> None:
@@ -92,18 +87,16 @@ def dedupe(
 
     if jobs == 0:
         raise click.UsageError("--jobs must not be 0")
-    if ask is not None and output is not None and same_file(ask, output):
+    if ask is not None and result.output is not None and same_file(ask, result.output):
         raise click.UsageError(f"--ask and --output name the same file: {ask}")
-    to = destination(output, format_, as_json, force, GROUPS, (table, *pairs))
+    to = result.checked(GROUPS, table, *pairs)
     to_ask = None
     if ask is not None:
-        inputs = (table, *pairs)
-        to_ask = destination(ask, None, False, force, QUESTIONS, inputs, fill_in="answer")
+        questions = Result(ask, None, result.force)
+        to_ask = questions.checked(QUESTIONS, table, *pairs, fill_in="answer")
     labelled = [read_pairs(path) for path in pairs]
     frame = files.read_table(table, sep=separator(sep))
-    if id_ is not None and id_ not in frame.columns:
-        known = ", ".join(map(str, frame.columns[:20]))
-        raise click.ClickException(f"{table}: no column {id_!r}; it has {known}")
+    need_column(table, frame, id_)
     for i, path in enumerate(pairs):
         labelled[i] = settle_header(labelled[i], frame, id_)
         check_ids(labelled[i], frame, id_, table, path)
@@ -111,12 +104,12 @@ def dedupe(
     with naming(table):
         found = Deduplication(model, threshold, candidates).fit(frame, pairs=joined(labelled))
     pd = files.pandas()
-    to.write(counted([pd.DataFrame(found.table())], "rows", output))
+    to.write(counted([pd.DataFrame(found.table())], "rows", result.output))
     if to_ask is not None:
         asked = found.questions(n)
         columns = {"left": asked["a"], "right": asked["b"], "answer": ""}
         to_ask.write([pd.DataFrame(columns)])
-    if output is not None or sys.stderr.isatty():
+    if result.is_elsewhere:
         say(summary(found))
 
 

@@ -13,6 +13,7 @@ import click
 from .common import (
     ANYWAY,
     example,
+    id_option,
     jobs_option,
     json_option,
     main,
@@ -57,9 +58,7 @@ def demo() -> None:
     "or distinct). May be given several times.",
 )
 @click.option("--labels", metavar="COLUMN", help="Column with class labels; empty: unlabelled.")
-@click.option(
-    "--id", "id_", metavar="COLUMN", help="Column with the rows' ids. [default: row 0, 1, ...]"
-)
+@id_option
 @click.option("-o", "--output", metavar="FILE", required=True, help="The model file to write.")
 @click.option(
     "--metric",
@@ -148,9 +147,7 @@ def fit(
     labelled = [read_pairs(path) for path in pairs]
     frame, n_rows = read_rows(table, labelled, id_, max_rows, separator(sep), seed)
     for column in (id_, labels, *category, *drop):
-        if column is not None and column not in frame.columns:
-            known = ", ".join(map(str, frame.columns[:20]))
-            raise click.ClickException(f"{table}: no column {column!r}; it has {known}")
+        need_column(table, frame, column)
     with naming(table):
         row_ids(as_table(frame), id_, unique=True)
     for i, path in enumerate(pairs):
@@ -200,7 +197,7 @@ def fit(
         return
     show(what_was_learned(model))
     size = os.path.getsize(output)
-    click.echo(f"{output}: written, {size / 1e6:.1f} MB, {seconds:.0f} s in all")
+    show([f"{output}: written, {size / 1e6:.1f} MB, {seconds:.0f} s in all"])
 
 
 def read_pairs(path: str) -> Any:
@@ -254,13 +251,8 @@ def read_rows(
         named |= {id_text(name) for name in part.columns[:2]}
 
     def keep(frame: Any) -> Any:
-        if id_ is None:
-            values = frame.index
-        elif id_ in frame.columns:
-            values = frame[id_]
-        else:
-            known = ", ".join(map(str, frame.columns[:20]))
-            raise click.ClickException(f"{path}: no column {id_!r}; it has {known}")
+        need_column(path, frame, id_)
+        values = frame.index if id_ is None else frame[id_]
         return np.fromiter((id_text(v) in named for v in values), bool, len(frame))
 
     def seen(rows: int) -> None:
@@ -273,6 +265,13 @@ def read_rows(
     if sys.stderr.isatty() and total > files.CHUNK:
         click.echo("", err=True)
     return frame, total
+
+
+def need_column(path: str, frame: Any, column: str | None) -> None:
+    """Raise where a column was named that the table does not have."""
+    if column is not None and column not in frame.columns:
+        known = ", ".join(map(str, frame.columns[:20]))
+        raise click.ClickException(f"{path}: no column {column!r}; it has {known}")
 
 
 def settle_header(labelled: Any, frame: Any, id_: str | None) -> Any:

@@ -47,9 +47,19 @@ def two_rows(metric: TableMetric, ids: tuple[str, str], table: str | None, sep: 
     return [found[called] for called in wanted]
 
 
-table_option = click.option(
-    "--table", metavar="FILE", help="Look the rows up there. [default: the model's own table]"
-)
+def two_rows_options(command: Any) -> Any:
+    """A model, two of its rows, and the table to look them up in."""
+    table = "Look the rows up there. [default: the model's own table]"
+    for option in (
+        json_option,
+        sep_option,
+        click.option("--table", metavar="FILE", help=table),
+        click.argument("row_b", metavar="ROW"),
+        click.argument("row_a", metavar="ROW"),
+        click.argument("model"),
+    ):
+        command = option(command)
+    return command
 
 
 @main.command(
@@ -58,12 +68,7 @@ table_option = click.option(
         "metricforest distance shop.mf n1 n2 --table new.csv --json",
     )
 )
-@click.argument("model")
-@click.argument("row_a", metavar="ROW")
-@click.argument("row_b", metavar="ROW")
-@table_option
-@sep_option
-@json_option
+@two_rows_options
 def distance(
     model: str, row_a: str, row_b: str, table: str | None, sep: str | None, as_json: bool
 ) -> None:
@@ -90,12 +95,7 @@ def distance(
 
 
 @main.command(epilog=example("metricforest explain shop.mf A-1001 A-1002"))
-@click.argument("model")
-@click.argument("row_a", metavar="ROW")
-@click.argument("row_b", metavar="ROW")
-@table_option
-@sep_option
-@json_option
+@two_rows_options
 def explain(
     model: str, row_a: str, row_b: str, table: str | None, sep: str | None, as_json: bool
 ) -> None:

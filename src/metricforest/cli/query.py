@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .common import (
+    Result,
     counted,
-    destination,
     example,
     jobs_option,
     load_model,
@@ -55,10 +54,7 @@ def neighbors(
     queries_: str | None,
     k: int,
     not_self: bool,
-    output: str | None,
-    format_: str | None,
-    as_json: bool,
-    force: bool,
+    result: Result,
     sep: str | None,
     jobs: int,
 ) -> None:
@@ -71,7 +67,7 @@ def neighbors(
 
     from ..tables.files import pandas
 
-    to = destination(output, format_, as_json, force, NEIGHBORS, (model, queries_))
+    to = result.checked(NEIGHBORS, model, queries_)
     metric: TableMetric = load_model(model, jobs)
     pd = pandas()
 
@@ -97,7 +93,7 @@ def neighbors(
         found["rank"] = found.groupby(asked_by[other], sort=False).cumcount() + 1
         return found[found["rank"] <= k]
 
-    to.write(counted(nearest(), "neighbours", output))
+    to.write(counted(nearest(), "neighbours", result.output))
 
 
 @main.command(
@@ -133,10 +129,7 @@ def match(
     precision: float | None,
     threshold: float | None,
     max_matches: int,
-    output: str | None,
-    format_: str | None,
-    as_json: bool,
-    force: bool,
+    result: Result,
     sep: str | None,
     jobs: int,
 ) -> None:
@@ -153,7 +146,7 @@ def match(
 
     if precision is not None and threshold is not None:
         raise click.UsageError("--precision and --threshold exclude each other")
-    to = destination(output, format_, as_json, force, MATCHES, (model, a, b))
+    to = result.checked(MATCHES, model, a, b)
     metric: TableMetric = load_model(model, jobs)
     with naming(model):
         cut = metric._cut(threshold, precision)
@@ -185,10 +178,10 @@ def match(
             found = {"a": ids_a[left], "b": ids_b[right], "distance": distance}
             yield pd.DataFrame(metric._with_probability(found))
 
-    to.write(counted(matches(), "matches", output))
+    to.write(counted(matches(), "matches", result.output))
     if n_full:
         say(f"note: some rows have {max_matches} matches or more; --max-matches looks at more")
-    if output is not None or sys.stderr.isatty():
+    if result.is_elsewhere:
         say(f"called the same: rows no farther apart than {cut:.4g}" + called_so_far(metric, cut))
         if threshold is None:
             say(
@@ -234,10 +227,7 @@ def cluster(
     n_clusters: int | None,
     n_neighbors: int,
     seed: int,
-    output: str | None,
-    format_: str | None,
-    as_json: bool,
-    force: bool,
+    result: Result,
     sep: str | None,
     jobs: int,
 ) -> None:
@@ -249,7 +239,7 @@ def cluster(
     from ..tables.files import pandas
     from ..tables.pair_labels import row_ids
 
-    to = destination(output, format_, as_json, force, CLUSTERS, (model, table))
+    to = result.checked(CLUSTERS, model, table)
     metric: TableMetric = load_model(model, jobs)
     frame = None if table is None else whole_table(metric, table, sep)
     with naming(table or model):
@@ -281,10 +271,7 @@ def suggest(
     model: str,
     n: int,
     seed: int | None,
-    output: str | None,
-    format_: str | None,
-    as_json: bool,
-    force: bool,
+    result: Result,
     jobs: int,
 ) -> None:
     """Pairs of the model's table that are worth labelling next.
@@ -294,7 +281,7 @@ def suggest(
     """
     from ..tables.files import pandas
 
-    to = destination(output, format_, as_json, force, QUESTIONS, (model,), fill_in="answer")
+    to = result.checked(QUESTIONS, model, fill_in="answer")
     metric: TableMetric = load_model(model, jobs)
     with naming(model):
         asked = metric.suggest_pairs(n, random_state=seed)
@@ -316,16 +303,13 @@ def suspects(
     model: str,
     n: int,
     cv: int | None,
-    output: str | None,
-    format_: str | None,
-    as_json: bool,
-    force: bool,
+    result: Result,
     jobs: int,
 ) -> None:
     """Labelled pairs that the model disbelieves, the most doubtful first: look at these again."""
     from ..tables.files import pandas
 
-    to = destination(output, format_, as_json, force, SUSPECTS, (model,))
+    to = result.checked(SUSPECTS, model)
     metric: TableMetric = load_model(model, jobs)
     with naming(model):
         doubted = metric.suspect_pairs(n, cv=cv)

@@ -10,7 +10,7 @@ import click
 
 from .common import (
     ANYWAY,
-    destination,
+    Result,
     example,
     force_option,
     jobs_option,
@@ -58,6 +58,7 @@ def vectors(
     """
     from ..storage.outputs import check_output, write_through
     from ..tables.columns import as_table
+    from ..tables.earlier import foreign_npy
     from ..tables.pair_labels import row_ids
     from ..tables.vector_files import vector_parts
 
@@ -70,11 +71,11 @@ def vectors(
                 "a .npy file begins with the number of rows, and standard input cannot be counted "
                 "first: name a table, or another format"
             )
-        foreign = None if force else not_vectors
+        foreign = None if force else foreign_npy
         check_output(output, inputs=(model, table), stream=True, foreign=foreign, hint=ANYWAY)
     else:
         columns = ("id", "vector") if format_ == "parquet" else ("id", "v0")
-        destination(output, format_, False, force, columns, (model, table))
+        Result(output, format_, force).checked(columns, model, table)
     metric: TableMetric = load_model(model, jobs)
     inner: Any = metric.metric_
     n_rows = sum(len(frame) for frame in queries(metric, table, sep)) if format_ == "npy" else 0
@@ -94,20 +95,3 @@ def vectors(
             say(f"multiply with {inner.int8_scale_!r} to have them in the scale of float32")
 
     write_through(output, vector_parts(pieces(), format_, n_rows))
-
-
-def not_vectors(path: Path) -> str:
-    """Why the .npy file there is not to be replaced, or ""."""
-    import numpy as np
-
-    try:
-        there = np.load(path, mmap_mode="r")
-    except Exception:  # a damaged header raises this and that
-        there = None
-    if (
-        isinstance(there, np.ndarray)
-        and there.ndim == 2
-        and there.dtype in (np.float32, np.float16, np.int8)
-    ):
-        return ""
-    return "what is there is not an earlier result of this command"

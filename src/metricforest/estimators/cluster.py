@@ -115,14 +115,11 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         search_params: dict[str, Any] | None = None,
         random_state: Any = None,
     ):
+        super().__init__(metric, n_neighbors, search_params, random_state)
         self.n_clusters = n_clusters
-        self.metric = metric
-        self.n_neighbors = n_neighbors
         self.sigma = sigma
         self.n_init = n_init
         self.obey = obey
-        self.search_params = search_params
-        self.random_state = random_state
 
     def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
         n_rows = self._check_rows(X, reset=True)

@@ -37,12 +37,20 @@ class MetricUser(BaseEstimator):
     search.
     """
 
-    metric: Any
-    n_neighbors: int
-    search_params: dict[str, Any] | None
-    random_state: Any
     metric_: Metric
     n_features_in_: int
+
+    def __init__(
+        self,
+        metric: Metric | FrozenEstimator | None,
+        n_neighbors: int,
+        search_params: dict[str, Any] | None,
+        random_state: Any,
+    ):
+        self.metric: Any = metric
+        self.n_neighbors = n_neighbors
+        self.search_params = search_params
+        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         metric = self.metric.estimator if isinstance(self.metric, FrozenEstimator) else self.metric
@@ -168,11 +176,8 @@ class MetricNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMix
         search_params: dict[str, Any] | None = None,
         random_state: Any = None,
     ):
-        self.metric = metric
-        self.n_neighbors = n_neighbors
+        super().__init__(metric, n_neighbors, search_params, random_state)
         self.mode = mode
-        self.search_params = search_params
-        self.random_state = random_state
 
     def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
         n_rows = self._check_rows(X, reset=True)
@@ -317,68 +322,38 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
         search_params: dict[str, Any] | None = None,
         random_state: Any = None,
     ):
-        self.metric = metric
-        self.n_neighbors = n_neighbors
+        super().__init__(metric, n_neighbors, search_params, random_state)
         self.weights = weights
         self.unlabelled = unlabelled
-        self.search_params = search_params
-        self.random_state = random_state
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_labels: ArrayLike | None = None,
-        triplets: ArrayLike | None = None,
-    ) -> MetricKNeighborsClassifier:
-        """Learn the metric; keep the labelled rows to vote.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Class labels; `unlabelled` (-1) where there is none.
-        pairs, pair_labels, triplets : array-like, default=None
-            Labelled pairs as in `HierarchyForest.fit`, in addition to pairs drawn from `y`.
-
-        Returns
-        -------
-        self : MetricKNeighborsClassifier
-        """
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            rows: Any = X
-            given: Any = y if y is None else plain_labels(y)
-            _, labels = validate_data(self, rows, given, dtype=np.float64)
-            check_classification_targets(labels)
-            classes, codes = np.unique(labels, return_inverse=True)
-            gaps = y is not None and has_gaps(y)
-            if gaps and self.unlabelled is None:
-                raise ValueError(
-                    "y holds None, NaN or blank texts, but unlabelled=None says that all rows have a label"
-                )
-            if (len(classes) > 2 or gaps) and self.unlabelled is not None:
-                none = [self._unlabelled_among(classes), *[unlabelled_among(classes)] * gaps]
-                known = np.array([value not in none for value in classes.tolist()])
-                codes = np.where(known, np.cumsum(known) - 1, UNLABELLED)[codes]
-                classes = classes[known]
-            voters = np.flatnonzero(codes != UNLABELLED)
-            if self.n_neighbors > len(voters):
-                raise ValueError(
-                    f"n_neighbors={self.n_neighbors} is more than the rows that can vote: "
-                    f"n_samples={len(codes)}, {len(voters)} of them labelled"
-                )
-            metric = self._learn(
-                X, codes, {"pairs": pairs, "pair_labels": pair_labels, "triplets": triplets}
+    def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
+        rows: Any = X
+        given: Any = y if y is None else plain_labels(y)
+        _, labels = validate_data(self, rows, given, dtype=np.float64)
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+        gaps = y is not None and has_gaps(y)
+        if gaps and self.unlabelled is None:
+            raise ValueError(
+                "y holds None, NaN or blank texts, but unlabelled=None says that all rows have a label"
             )
-            if len(voters) < len(codes):
-                metric = metric._over(metric._rows[voters])
-            self.metric_ = metric
-            self.classes_ = classes
-            self._codes = codes[voters]
-        return self
+        if (len(classes) > 2 or gaps) and self.unlabelled is not None:
+            none = [self._unlabelled_among(classes), *[unlabelled_among(classes)] * gaps]
+            known = np.array([value not in none for value in classes.tolist()])
+            codes = np.where(known, np.cumsum(known) - 1, UNLABELLED)[codes]
+            classes = classes[known]
+        voters = np.flatnonzero(codes != UNLABELLED)
+        if self.n_neighbors > len(voters):
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} is more than the rows that can vote: "
+                f"n_samples={len(codes)}, {len(voters)} of them labelled"
+            )
+        metric = self._learn(X, codes, labelled)
+        if len(voters) < len(codes):
+            metric = metric._over(metric._rows[voters])
+        self.metric_ = metric
+        self.classes_ = classes
+        self._codes = codes[voters]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

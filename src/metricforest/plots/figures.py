@@ -32,15 +32,6 @@ QUANTITY = "cividis"
 LANDMARKS = 200  # rows that start a map
 MOST_ROWS = 1_000  # of a heat map
 
-__all__ = [
-    "plot_distances",
-    "plot_hierarchy",
-    "plot_map",
-    "plot_neighbors",
-    "plot_pair_distances",
-    "plot_precision_recall",
-]
-
 
 def plot_map(
     metric: Metric,

@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from ..checks import check_choice, check_real, check_whole
+from ..checks import check_auto, check_real, check_whole
 from ..storage.sklearn_trees import DTYPES, LEAF, Trees, check
 from .pair_trees import PairTrees, Votes, as_float32, both_kinds, features_of, votes_of
 
@@ -41,11 +41,9 @@ class BoostedTreesDistance(PairTrees):
     min_samples_leaf : "auto" or int, default="auto"
         Fewest pairs in a leaf. "auto": 20, or 5 where there are fewer than 1,000 pairs.
     n_constraints : "auto" or int, default="auto"
-        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on at
-        least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
+        As in `HierarchyForest`: pairs to draw from `y`.
     standardize : bool, default=True
-        Bring every feature to zero mean and unit variance first. To trees it makes no difference but
-        the digits that float32 keeps.
+        As in `Euclidean`. To trees it makes no difference but the digits that float32 keeps.
     n_jobs : int, default=None
         Blocks of pairs measured at once. None is 1 unless in a `joblib.parallel_config`; -1 uses all
         cores. The result does not depend on it. Learning uses one core.
@@ -87,24 +85,18 @@ class BoostedTreesDistance(PairTrees):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ):
+        super().__init__(n_constraints, standardize, n_jobs, random_state)
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_leaf_nodes = max_leaf_nodes
         self.min_samples_leaf = min_samples_leaf
-        self.n_constraints = n_constraints
-        self.standardize = standardize
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole(self, "n_estimators", 1)
         check_whole(self, "max_leaf_nodes", 2)
         check_real(self, "learning_rate", 0.0, 1.0, open_low=True)
-        if isinstance(self.min_samples_leaf, str):
-            check_choice(self, "min_samples_leaf", ("auto",))
-        else:
-            check_whole(self, "min_samples_leaf", 1)
+        check_auto(self, "min_samples_leaf", 1)
 
     def _learn(self, rows, must, cannot, rng) -> None:
         pairs, is_cannot = both_kinds(self, must, cannot)

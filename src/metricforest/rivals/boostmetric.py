@@ -82,8 +82,7 @@ class BoostMetric(LinearMetric):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, `n_features_in_`)
-        The map of standardised rows, rows by falling weight: the metric is Euclidean distance of
-        ``rows @ components_.T``.
+        The map, as in `LMNN`.
     objective_ : float
         The objective at the metric.
     n_iter_ : int

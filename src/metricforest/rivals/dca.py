@@ -42,10 +42,9 @@ class DCA(LinearMetric, PairMetric):
         Added to the diagonal of the within-chunklet scatter, as a share of its mean diagonal entry.
         Few must-links leave directions without scatter, which blow up as it goes to 0.
     n_constraints : "auto" or int, default="auto"
-        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on at
-        least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
+        As in `HierarchyForest`: pairs to draw from `y`.
     standardize : bool, default=True
-        Bring every feature to zero mean and unit variance first.
+        As in `Euclidean`.
     n_jobs : int, default=None
         Threads of the neighbour search.
     random_state : int, RandomState instance or None, default=None
@@ -84,12 +83,9 @@ class DCA(LinearMetric, PairMetric):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ):
+        super().__init__(n_constraints, standardize, n_jobs, random_state)
         self.n_components = n_components
         self.ridge = ridge
-        self.n_constraints = n_constraints
-        self.standardize = standardize
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

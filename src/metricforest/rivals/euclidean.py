@@ -23,12 +23,10 @@ class Euclidean(MappedMetric):
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of features seen by `fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where X had names.
     mean_, scale_ : ndarray of shape (`n_features_in_`,)
         What is subtracted from rows, and what `standardize` divides them by; ones without it.
+    n_features_in_, feature_names_in_
+        As in `HierarchyForest`.
 
     Examples
     --------

@@ -12,6 +12,16 @@ from ..checks import check_whole
 from ..supervision import constraints as cn
 
 
+class NeedsLabels:
+    """Mixin of metrics whose `fit` refuses rows without labels or labelled pairs."""
+
+    def __sklearn_tags__(self) -> Any:
+        above: Any = super()
+        tags = above.__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
 def check_n_components(estimator: Any, n_features: int) -> None:
     """None, or from 1 to the number of features."""
     value = estimator.n_components

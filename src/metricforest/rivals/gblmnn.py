@@ -24,7 +24,7 @@ from ..storage.values import check_array
 from ..supervision import constraints as cn
 from ..warn import warn
 from . import rowwise
-from .fitting import check_n_components, labelled_classes, refuse, say
+from .fitting import NeedsLabels, check_n_components, labelled_classes, refuse, say
 from .impostors import Neighbors, join, margin_loss
 from .lmnn import solve, warn_unfinished
 from .mapped import MappedMetric
@@ -45,7 +45,7 @@ class Grown(NamedTuple):
     best: int  # number of trees with the smallest error
 
 
-class GBLMNN(MappedMetric):
+class GBLMNN(NeedsLabels, MappedMetric):
     """Gradient-boosted large margin nearest neighbours: LMNN's map, bent by regression trees.
 
     Learns from labels only; unlabelled rows are not used, but can be found. Where held-out rows
@@ -137,11 +137,6 @@ class GBLMNN(MappedMetric):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
     def _check_ready(self) -> None:
         super()._check_ready()

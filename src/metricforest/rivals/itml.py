@@ -72,10 +72,9 @@ class ITML(LinearMetric, PairMetric):
     max_iter : int, default=1000
         Most passes over the pairs. A fit that ends on it warns.
     n_constraints : "auto" or int, default="auto"
-        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on at
-        least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
+        As in `HierarchyForest`: pairs to draw from `y`.
     standardize : bool, default=True
-        Bring every feature to zero mean and unit variance first.
+        As in `Euclidean`.
     n_jobs : int, default=None
         Threads of the neighbour search. Learning uses those of the linear algebra library.
     random_state : int, RandomState instance or None, default=None
@@ -126,16 +125,13 @@ class ITML(LinearMetric, PairMetric):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
+        super().__init__(n_constraints, standardize, n_jobs, random_state)
         self.gamma = gamma
         self.prior = prior
         self.bounds = bounds
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
-        self.n_constraints = n_constraints
-        self.standardize = standardize
-        self.n_jobs = n_jobs
-        self.random_state = random_state
         self.verbose = verbose
 
     def _check_parameters(self) -> None:

@@ -25,7 +25,7 @@ from sklearn.metrics import euclidean_distances
 from ..checks import check_real, check_whole
 from ..supervision import constraints as cn
 from ..warn import warn
-from .fitting import check_n_components, labelled_classes, refuse, say
+from .fitting import NeedsLabels, check_n_components, labelled_classes, refuse, say
 from .impostors import MOST, Loss, Neighbors, find_impostors, links, margin_loss
 from .mapped import LinearMetric
 from .scatter import by_weight, scatter
@@ -50,7 +50,7 @@ class Solution(NamedTuple):
     complete: bool  # whether all impostors were counted
 
 
-class LMNN(LinearMetric):
+class LMNN(NeedsLabels, LinearMetric):
     """Large margin nearest neighbours: a linear map that makes k-nearest-neighbour votes right.
 
     Every labelled row should be nearer to its `n_neighbors` nearest rows of its own class (in the
@@ -130,11 +130,6 @@ class LMNN(LinearMetric):
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

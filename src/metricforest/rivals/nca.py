@@ -6,21 +6,19 @@ its own class. scikit-learn finds it; here it also takes pairs, as the classes t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
 
 from ..checks import check_choice, check_real, check_whole
 from ..supervision import constraints as cn
-from .fitting import check_n_components, labelled_classes, refuse
+from .fitting import NeedsLabels, check_n_components, labelled_classes, refuse
 from .mapped import LinearMetric
 
 STARTS = ("auto", "pca", "lda", "identity", "random")
 
 
-class NCA(LinearMetric):
+class NCA(NeedsLabels, LinearMetric):
     """Neighbourhood components analysis: a linear map for nearest neighbours.
 
     It learns from class labels. From pairs it learns the classes that they imply: rows that must-links
@@ -85,11 +83,6 @@ class NCA(LinearMetric):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags: Any = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

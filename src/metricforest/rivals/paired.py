@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from ..checks import check_choice, check_whole
-from ..supervision import constraints as cn
-from .fitting import refuse
+from ..checks import check_auto
+from ..supervision.given_pairs import NEEDED, need_pairs, pairs_to_learn
+from .fitting import NeedsLabels, refuse
 from .mapped import Standardised
 
 
-class PairMetric(Standardised):
+class PairMetric(NeedsLabels, Standardised):
     """Base of metrics that learn from pairs, given or drawn from labels.
 
     A subclass learns in `_learn` and keeps the rows to be searched in `_index`. The parameters
@@ -24,12 +22,21 @@ class PairMetric(Standardised):
     n_constraints: int | str
     random_state: int | np.random.RandomState | None
 
+    def __init__(
+        self,
+        n_constraints: int | str,
+        standardize: bool,
+        n_jobs: int | None,
+        random_state: int | np.random.RandomState | None,
+    ):
+        self.n_constraints = n_constraints
+        self.standardize = standardize
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if isinstance(self.n_constraints, str):
-            check_choice(self, "n_constraints", ("auto",))
-        else:
-            check_whole(self, "n_constraints", 1)
+        check_auto(self, "n_constraints", 1)
 
     @abstractmethod
     def _learn(
@@ -42,28 +49,9 @@ class PairMetric(Standardised):
         """Keep the standardised rows, to be searched."""
 
     def _fit(self, X, y, pairs, pair_labels, triplets) -> None:
-        name = type(self).__name__
-        refuse(self, "pairs with pair_labels, or y to draw them from", triplets=triplets)
-        if y is None and pairs is None and pair_labels is None:
-            raise ValueError(
-                f"{name} requires y to be passed, but the target y is None. It learns from pairs: "
-                "give pairs with pair_labels, or y to draw them from"
-            )
+        refuse(self, NEEDED, triplets=triplets)
+        need_pairs(self, y, pairs, pair_labels)
         rows = self._standardised(X)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        table = cn.collect(
-            len(rows), y, pairs, pair_labels, n_constraints=self.n_constraints, seed=seed
-        )
-        chosen, labels = table.pairs()
-        if len(chosen) == 0:
-            raise ValueError(
-                f"{name} learns from pairs, but there are none: pairs is empty, or y has fewer "
-                f"than two labelled rows (n_samples={len(rows)})"
-            )
+        chosen, labels, seed = pairs_to_learn(self, len(rows), y, pairs, pair_labels)
         self._learn(rows, chosen[labels == 1], chosen[labels == -1], np.random.default_rng(seed))
         self._index(rows)
-
-    def __sklearn_tags__(self) -> Any:
-        tags: Any = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

@@ -43,11 +43,9 @@ class RandomForestDistance(PairTrees):
         30,000: beyond that time and size of the model grow with the pairs. None sets no limit; with
         extra-trees it uses every pair once.
     n_constraints : "auto" or int, default="auto"
-        How many pairs to draw from `y`. "auto": 1,000 per class, from 5,000 labelled rows on at
-        least 30,000 in all, from 40,000 on 600,000; a third of them must-links.
+        As in `HierarchyForest`: pairs to draw from `y`.
     standardize : bool, default=True
-        Bring every feature to zero mean and unit variance first. To trees it makes no difference but
-        the digits that float32 keeps.
+        As in `Euclidean`. To trees it makes no difference but the digits that float32 keeps.
     n_jobs : int, default=None
         Trees grown, and blocks of pairs measured, at once. None is 1 unless in a
         `joblib.parallel_config`; -1 uses all cores. The result does not depend on it.
@@ -89,15 +87,12 @@ class RandomForestDistance(PairTrees):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
+        super().__init__(n_constraints, standardize, n_jobs, random_state)
         self.n_estimators = n_estimators
         self.trees = trees
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.max_samples = max_samples
-        self.n_constraints = n_constraints
-        self.standardize = standardize
-        self.n_jobs = n_jobs
-        self.random_state = random_state
         self.verbose = verbose
 
     def _check_parameters(self) -> None:

@@ -11,8 +11,6 @@ Inner loops run over TILE rows side by side: a tile holds a feature of all of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..core import PAIRS_PER_TASK, in_parallel, kernel, read_only_view, row_ranges
@@ -31,8 +29,8 @@ def _fill_tile(rows, first, tile):
 
 
 @kernel
-def _products_of(A, B, low, high, out):
-    """out[low:high] = the dot products of these rows of A with all rows of B."""
+def _sums_of(A, B, far, low, high, out):
+    """out[low:high] = the dot products of these rows of A with all rows of B, or how far they are."""
     d = A.shape[1]
     fours = d // 4 * 4
     tile = np.empty((d, TILE))
@@ -43,46 +41,22 @@ def _products_of(A, B, low, high, out):
             for j in range(n):
                 total[j] = 0.0
             for k in range(0, fours, 4):
+                a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
                 b0, b1, b2, b3 = tile[k], tile[k + 1], tile[k + 2], tile[k + 3]
-                for j in range(n):
-                    total[j] += (a[k] * b0[j] + a[k + 1] * b1[j]) + (
-                        a[k + 2] * b2[j] + a[k + 3] * b3[j]
-                    )
+                if far:
+                    for j in range(n):
+                        d0, d1, d2, d3 = a0 - b0[j], a1 - b1[j], a2 - b2[j], a3 - b3[j]
+                        total[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
+                else:
+                    for j in range(n):
+                        total[j] += (a0 * b0[j] + a1 * b1[j]) + (a2 * b2[j] + a3 * b3[j])
             for k in range(fours, d):
                 b0 = tile[k]
                 for j in range(n):
-                    total[j] += a[k] * b0[j]
-
-
-@kernel
-def _distances_of(A, B, low, high, out):
-    """out[low:high] = the distances of these rows of A to all rows of B."""
-    d = A.shape[1]
-    fours = d // 4 * 4
-    tile = np.empty((d, TILE))
-    for first in range(0, len(B), TILE):
-        n = _fill_tile(B, first, tile)
-        for i in range(low, high):
-            a, total = A[i], out[i, first : first + n]
-            for j in range(n):
-                total[j] = 0.0
-            for k in range(0, fours, 4):
-                b0, b1, b2, b3 = tile[k], tile[k + 1], tile[k + 2], tile[k + 3]
+                    total[j] += (a[k] - b0[j]) * (a[k] - b0[j]) if far else a[k] * b0[j]
+            if far:
                 for j in range(n):
-                    d0, d1, d2, d3 = (
-                        a[k] - b0[j],
-                        a[k + 1] - b1[j],
-                        a[k + 2] - b2[j],
-                        a[k + 3] - b3[j],
-                    )
-                    total[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
-            for k in range(fours, d):
-                b0 = tile[k]
-                for j in range(n):
-                    d0 = a[k] - b0[j]
-                    total[j] += d0 * d0
-            for j in range(n):
-                total[j] = np.sqrt(total[j])
+                    total[j] = np.sqrt(total[j])
 
 
 @kernel
@@ -109,12 +83,12 @@ def _distances_at(A, B, first, second, low, high, out):
 
 def products(A: np.ndarray, B: np.ndarray, n_threads: int) -> np.ndarray:
     """A B': the rows of A mapped by the rows of B."""
-    return _every(_products_of, A, B, n_threads)
+    return _every(A, B, False, n_threads)
 
 
 def distances(A: np.ndarray, B: np.ndarray, n_threads: int) -> np.ndarray:
     """Distances of all rows of A to all rows of B."""
-    return _every(_distances_of, A, B, n_threads)
+    return _every(A, B, True, n_threads)
 
 
 def distances_at(
@@ -133,13 +107,13 @@ def distances_at(
     return out
 
 
-def _every(kernel: Callable, A: np.ndarray, B: np.ndarray, n_threads: int) -> np.ndarray:
+def _every(A: np.ndarray, B: np.ndarray, far: bool, n_threads: int) -> np.ndarray:
     out = np.empty((len(A), len(B)))
     A, B = _plain(A), _plain(B)
     in_parallel(
         n_threads,
         (
-            (kernel, A, B, low, high, out)
+            (_sums_of, A, B, far, low, high, out)
             for low, high in row_ranges(len(A), n_threads, len(A) or 1)
         ),
     )

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 FIRST = 1 << 16  # bytes that hold the header, or the first row of JSON
+MORE = re.compile(r"probability|v[0-9]+")  # columns that some results have on top
+NPY_MARK = 128  # spaces that end the header of our .npy files: no other program writes so many
+NOT_OURS = "what is there is not an earlier result of this command"
 
 
 def foreign(columns: Sequence[str], format: str, fill_in: str | None = None) -> Callable[..., str]:
     """A function of a path: why the file there is not to be replaced, or "".
 
-    It may be replaced if it is of this format, begins with these columns, and holds nothing in the
-    column that users `fill_in`.
+    It may be replaced if it is of this format, has the columns that we write, these first, and holds
+    nothing in the column that users `fill_in`.
     """
 
     def why(path: Path) -> str:
@@ -24,11 +28,24 @@ def foreign(columns: Sequence[str], format: str, fill_in: str | None = None) -> 
         except Exception:  # whatever it is, it is not what we write
             names = None
         if names is None or names[: len(columns)] != [*columns]:
-            return "what is there is not an earlier result of this command"
+            return NOT_OURS
+        own = [name for name in names[len(columns) :] if not MORE.fullmatch(name)]
+        if own:
+            return f"what is there has a column {own[0][:80]!r}, which this command does not write"
         n_filled = filled(path, format, fill_in) if fill_in else 0
         return f"{n_filled} of its rows have {articled(fill_in)}" if n_filled else ""
 
     return why
+
+
+def foreign_npy(path: Path) -> str:
+    """Why the .npy file there is not to be replaced, or "": an array of the user's own has no mark."""
+    with open(path, "rb") as file:
+        start = file.read(FIRST)
+    length = int.from_bytes(start[8:10], "little")
+    text = start[10 : 10 + length].removesuffix(b"\n")
+    ours = start[:8] == b"\x93NUMPY\1\0" and text.endswith(b" " * NPY_MARK)
+    return "" if ours else NOT_OURS
 
 
 def articled(word: str | None) -> str:

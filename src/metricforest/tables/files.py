@@ -332,17 +332,25 @@ class Pipe(io.RawIOBase):
 
 
 def parquet_parts(frames: Iterable[Any]) -> Iterator[bytes]:
+    def as_table(arrow: Any, frame: Any, schema: Any) -> Any:
+        return arrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+
+    return parquet_bytes(frames, as_table)
+
+
+def parquet_bytes(
+    pieces: Iterable[Any], as_table: Callable[[Any, Any, Any], Any]
+) -> Iterator[bytes]:
+    """The bytes of a Parquet file, piece by piece; `as_table` takes pyarrow, a piece and the schema
+    of the pieces before, or None."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
         raise FileError('writing Parquet needs pyarrow: pip install "metricforest[cli]"') from error
-    pipe = Pipe()
-    writer = None
-    for frame in frames:
-        table = pa.Table.from_pandas(
-            frame, schema=None if writer is None else writer.schema, preserve_index=False
-        )
+    pipe, writer = Pipe(), None
+    for piece in pieces:
+        table = as_table(pa, piece, None if writer is None else writer.schema)
         writer = writer or pq.ParquetWriter(pipe, table.schema)
         writer.write_table(table)
         yield pipe.take()

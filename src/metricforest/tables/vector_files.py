@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .files import FileError, Pipe, csv_parts, pandas
+from .earlier import NPY_MARK
+from .files import FileError, csv_parts, pandas, parquet_bytes
 
 Pieces = Iterable[tuple[np.ndarray, np.ndarray]]  # (ids, vectors)
 
@@ -37,28 +38,25 @@ def npy_parts(pieces: Pieces, n_rows: int) -> Iterator[bytes]:
             header = io.BytesIO()
             kind = {"descr": Z.dtype.newbyteorder("<").str, "fortran_order": False}
             np.lib.format.write_array_header_1_0(header, {**kind, "shape": (n_rows, Z.shape[1])})
-            yield header.getvalue()
+            yield marked(header.getvalue())
         n += len(Z)
         yield Z.astype(Z.dtype.newbyteorder("<")).tobytes()
     if n != n_rows:
         raise FileError(f"the table had {n_rows:,} rows when they were counted, and now has {n:,}")
 
 
+def marked(header: bytes) -> bytes:
+    """The header of a .npy file with more spaces at its end, by which the file is known as ours."""
+    length = int.from_bytes(header[8:10], "little") + NPY_MARK
+    return header[:8] + length.to_bytes(2, "little") + header[10:-1] + b" " * NPY_MARK + b"\n"
+
+
 def parquet_parts(pieces: Pieces) -> Iterator[bytes]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ModuleNotFoundError as error:
-        raise FileError('writing Parquet needs pyarrow: pip install "metricforest[cli]"') from error
-    pipe, writer = Pipe(), None
-    for ids, Z in pieces:
-        numbers = pa.array(np.ascontiguousarray(Z).reshape(-1))
-        vectors = pa.FixedSizeListArray.from_arrays(numbers, Z.shape[1])
-        column = pa.array(ids, None if writer is None else writer.schema.field("id").type)
-        table = pa.Table.from_arrays([column, vectors], ["id", "vector"])
-        writer = writer or pq.ParquetWriter(pipe, table.schema)
-        writer.write_table(table)
-        yield pipe.take()
-    if writer is not None:
-        writer.close()
-    yield pipe.take()
+    def as_table(arrow: Any, piece: tuple[np.ndarray, np.ndarray], schema: Any) -> Any:
+        ids, Z = piece
+        numbers = arrow.array(np.ascontiguousarray(Z).reshape(-1))
+        vectors = arrow.FixedSizeListArray.from_arrays(numbers, Z.shape[1])
+        column = arrow.array(ids, None if schema is None else schema.field("id").type)
+        return arrow.Table.from_arrays([column, vectors], ["id", "vector"])
+
+    return parquet_bytes(pieces, as_table)
