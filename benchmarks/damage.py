@@ -75,14 +75,7 @@ def models(folder: Path) -> list[Path]:
     """Small files of every kind of model."""
     from sklearn.base import clone
 
-    from metricforest import (
-        Blend,
-        HierarchyForest,
-        PairModel,
-        TableMetric,
-        VectorForest,
-        rivals,
-    )
+    from metricforest import Blend, HierarchyForest, PairModel, TableMetric, VectorForest, rivals
 
     rng = np.random.default_rng(0)
     y = np.arange(48) % 3

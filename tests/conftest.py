@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
+import metricforest
 import naive
 from metricforest import HierarchyForest
 from metricforest.core.convex import Groups, Rows
@@ -96,10 +97,17 @@ def three_clusters(
     seed: int = 0, n: int = 60, n_pairs: int = 60
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(X, classes, pairs, pair labels): three Gaussians in 5 dimensions, two of them noise."""
+    return clouds(seed, n, n_pairs, k=3, d=5, gap=3.0)
+
+
+def clouds(
+    seed: int, n: int, n_pairs: int, k: int, d: int, gap: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(X, classes, pairs, pair labels): k Gaussians in d dimensions, each moved along one of its own."""
     rng = np.random.default_rng(seed)
-    classes = np.arange(n) % 3
-    X = rng.normal(size=(n, 5))
-    X[:, :3] += 3 * np.eye(3)[classes]
+    classes = np.arange(n) % k
+    X = rng.normal(size=(n, d))
+    X[:, :k] += gap * np.eye(k)[classes]
     pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(n_pairs)])
     pairs = np.unique(np.sort(pairs, axis=1), axis=0)
     return X, classes, pairs, np.where(classes[pairs[:, 0]] == classes[pairs[:, 1]], 1, -1)
@@ -176,6 +184,16 @@ class PlainEuclidean(LinearMetric):
         rows = self._standardised(X)
         self.components_ = np.eye(rows.shape[1])
         self._index(rows)
+
+
+def check_stored(metric: Any, path: Path, mmap: bool, X: np.ndarray) -> Any:
+    """The metric from its file, which must measure and search to the bit as it does."""
+    metric.save(path)
+    again = metricforest.load(path, mmap=mmap)
+    np.testing.assert_array_equal(again.pairwise_distances(X), metric.pairwise_distances(X))
+    for got, want in zip(again.kneighbors(X[:5]), metric.kneighbors(X[:5]), strict=True):
+        np.testing.assert_array_equal(got, want)
+    return again
 
 
 # ------------------------------------------------------------------------------------ node problems

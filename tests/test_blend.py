@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import metricforest
-from conftest import three_clusters
+from conftest import check_stored, three_clusters
 from metricforest import Blend, HierarchyForest, pair_auc
 from metricforest import blend as module
 from metricforest.rivals import ITML, LMNN, Euclidean, RandomForestDistance
@@ -174,11 +174,7 @@ def test_rows_stay_where_a_member_cannot(fitted):
 def test_a_file_holds_all_of_it(fitted, tmp_path, mmap):
     X, pairs, labels, blend = fitted
     blend.calibrate_threshold(pairs[:50], labels[:50])
-    blend.save(tmp_path / "blend.mf")
-    again = metricforest.load(tmp_path / "blend.mf", mmap=mmap)
-    np.testing.assert_array_equal(again.pairwise_distances(X), blend.pairwise_distances(X))
-    for got, want in zip(again.kneighbors(X[:5]), blend.kneighbors(X[:5]), strict=True):
-        np.testing.assert_array_equal(got, want)
+    again = check_stored(blend, tmp_path / "blend.mf", mmap, X)
     np.testing.assert_array_equal(again.weights_, blend.weights_)
     assert again.threshold_ == blend.threshold_
     assert repr(again) == repr(blend)

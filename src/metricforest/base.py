@@ -77,7 +77,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     ) -> Self:
         """Learn the distance. What a metric cannot learn from is refused with a TypeError.
 
-        A forest that is given rows alone is unsupervised.
+        A forest without any labels is unsupervised.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
     def _keep(self, rows: np.ndarray) -> None:
         """Search among these prepared rows from now on. The last thing `fit` does."""
         self._rows = rows
-        self._forget("threshold_", "calibration_")  # of distances that are no more
+        self._forget("threshold_", "calibration_")  # of the distances before
 
     def _forget(self, *names: str) -> None:
         for name in names:
@@ -252,7 +252,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         self : Metric
-            With `threshold_`: rows no farther apart are called the same. The next `fit` forgets it.
+            With `threshold_`: rows no farther apart are called the same. The next `fit` removes it.
         """
         self._check_ready()
         calibration.check_strategy(strategy, min_rate, beta, method)
@@ -337,7 +337,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like of shape (n, n_features), default=None
-            Queries. None asks for the rows of `fit` themselves, each without itself.
+            Queries. None: the rows of `fit` themselves, each without itself.
         n_neighbors : int, default=5
         return_distance : bool, default=True
 
@@ -361,7 +361,7 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like of shape (n, n_features), default=None
-            Queries. None asks for the rows of `fit` themselves, each without itself.
+            Queries. None: the rows of `fit` themselves, each without itself.
         radius : float, default=0.5
         return_distance : bool, default=True
 
@@ -525,7 +525,9 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         for name, value in state.items():
             known = name in self._private_state or FITTED.fullmatch(name)
             if not known or hasattr(type(self), name):
-                raise ValueError(f"{name[:80]!r} is no fitted attribute of {type(self).__name__}")
+                raise ValueError(
+                    f"{name[:80]!r} is not a fitted attribute of {type(self).__name__}"
+                )
             setattr(self, name, value)
         d: Any = self.n_features_in_
         if type(d) is not int or d < 1:

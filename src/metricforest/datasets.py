@@ -209,7 +209,7 @@ def cache_folder() -> Path:
 
 def missing(name: str) -> str:
     chosen = os.environ.get("METRICFOREST_DATA")
-    lost = f" (METRICFOREST_DATA names {chosen}, which is no folder)"
+    lost = f" (METRICFOREST_DATA names {chosen}, which is not a folder)"
     return (
         f"the data set {name} is not on this machine: put {name}.npz into the folder that "
         f"METRICFOREST_DATA names or into {cache_folder()}, or go online once to fetch it from OpenML"

@@ -229,7 +229,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if hasattr(self, "forest_"):  # a pickle forgets that arrays are read-only
+        if hasattr(self, "forest_"):  # arrays of a pickle can be written to
             self.forest_ = core.read_only(self.forest_)
             index = vars(self).pop("_index")
             self._searched = search.SharedIndex(self.forest_, self._rows, index)
@@ -306,8 +306,8 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         --------
         >>> import numpy as np
         >>> from metricforest import HierarchyForest
-        >>> X = np.random.default_rng(0).normal(size=(50, 3))
-        >>> hf = HierarchyForest(10, random_state=0).fit(X)
+        >>> X = np.arange(40.0).reshape(20, 2) % 7
+        >>> hf = HierarchyForest(10, min_node_size=2, random_state=0).fit(X)
         >>> difference = hf.hard_vectors(X[:1]) - hf.hard_vectors(X[1:2])
         >>> bool(np.isclose(difference.power(2).sum(), hf.pair_distance(X[:1], X[1:2], hard=True)[0]))
         True
@@ -335,8 +335,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         Parameters
         ----------
         X : array-like of shape (n, n_features), default=None
-            Queries. None asks for all rows that are searched, in the order of `ids_`, each without
-            itself.
+            Queries. None: all rows that are searched, in the order of `ids_`, each without itself.
         n_neighbors : int, default=5
         n_candidates : int, "auto" or None, default="auto"
             Rows that each tree proposes; with ``search="vectors"``, rows that are proposed in all.
@@ -408,8 +407,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         Parameters
         ----------
         X : array-like of shape (n, n_features), default=None
-            Queries. None asks for all rows that are searched, in the order of `ids_`, each without
-            itself.
+            Queries. None: all rows that are searched, in the order of `ids_`, each without itself.
         radius : float, default=0.5
         hard : bool, default=False
             Search under the hard distance, as in `pair_distance`.

@@ -142,16 +142,13 @@ class VectorForest(MappedMetric, PairMetric):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ):
+        super().__init__(n_constraints, standardize, n_jobs, random_state)
         self.n_estimators = n_estimators
         self.max_features = max_features
         self.min_node_size = min_node_size
         self.alpha = alpha
         self.n_components = n_components
         self.n_groups = n_groups
-        self.n_constraints = n_constraints
-        self.standardize = standardize
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -330,7 +327,7 @@ class VectorForest(MappedMetric, PairMetric):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if hasattr(self, "_groups"):  # a pickle forgets that arrays are read-only
+        if hasattr(self, "_groups"):  # arrays of a pickle can be written to
             self._groups = [ready(group) for group in self._groups]
 
 
@@ -358,7 +355,7 @@ def unpacked(group: Any, n_features: int) -> Group:
         raise ValueError(f"a group is {str(group)[:80]}")
     forests, projections = group["forests"], group["projections"]
     if not isinstance(forests, list) or not isinstance(projections, list):
-        raise ValueError("the forests or vectors of a group are no lists")
+        raise ValueError("the forests or vectors of a group are not lists")
     if not 1 <= len(forests) == len(projections) <= 2:
         raise ValueError(f"a group has {len(forests)} forests, {len(projections)} projections")
     for forest in forests:

@@ -170,7 +170,7 @@ def test_logistic_of_parted_pairs_is_finite_and_not_certain():
 @pytest.mark.parametrize("method", ["logistic", "isotonic"])
 def test_a_metric_the_wrong_way_round_knows_nothing(method):
     distance = np.linspace(0, 1, 20)
-    with pytest.warns(UserWarning, match="pairs labelled same are no nearer"):
+    with pytest.warns(UserWarning, match="pairs labelled same are not nearer"):
         fit = calibrate(distance, distance > 0.5, method)
     np.testing.assert_allclose(probability(fit, np.array([0.0, 0.3, 1.0])), 0.5)
 

@@ -210,12 +210,12 @@ def test_a_mapped_metric_comes_back(tilted, small, tmp_path):
         ),
         ("components_", np.full((4, 5), np.nan), "components_ holds NaN or infinity"),
         ("mean_", np.zeros(5, np.float32), r"mean_ is float32 \[5\], expected float64 \[5\]"),
-        ("scale_", [1.0], "scale_ is no array but list"),
+        ("scale_", [1.0], "scale_ must be an array, got list"),
         ("_rows", np.zeros((0, 4)), "0 sample"),
         ("n_features_in_", 0, "n_features_in_ is 0"),
-        ("fit", None, "'fit' is no fitted attribute of Tilted"),
-        ("_map", None, "'_map' is no fitted attribute of Tilted"),
-        ("__dict__", None, "'__dict__' is no fitted attribute of Tilted"),
+        ("fit", None, "'fit' is not a fitted attribute of Tilted"),
+        ("_map", None, "'_map' is not a fitted attribute of Tilted"),
+        ("__dict__", None, "'__dict__' is not a fitted attribute of Tilted"),
     ],
 )
 def test_a_mapped_metric_is_checked(tilted, tmp_path, name, value, match):

@@ -1,4 +1,4 @@
-"""Labelled pairs left out in turn: nothing is judged by what has seen it."""
+"""Labelled pairs left out in turn: nothing is tested on what it has learned from."""
 
 import numpy as np
 import pytest

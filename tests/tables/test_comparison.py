@@ -1,4 +1,4 @@
-"""Comparisons of two rows, judged by plain loops (naive_tables) and by what must hold for any text."""
+"""Comparisons of two rows, tested against plain loops (naive_tables) and by what must hold for any text."""
 
 import math
 

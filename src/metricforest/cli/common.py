@@ -261,6 +261,11 @@ def result_options(command: Any) -> Any:
     return given
 
 
+def pairs_option(more: str = "", required: bool = False) -> Any:
+    said = f"Labelled pairs: two ids and same or different{more}. May be given several times."
+    return click.option("--pairs", metavar="FILE", multiple=True, required=required, help=said)
+
+
 id_option = click.option(
     "--id", "id_", metavar="COLUMN", help="Column with the rows' ids. [default: row 0, 1, ...]"
 )

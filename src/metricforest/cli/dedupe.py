@@ -14,6 +14,7 @@ from .common import (
     jobs_option,
     main,
     naming,
+    pairs_option,
     result_options,
     say,
     sep_option,
@@ -32,13 +33,7 @@ QUESTIONS = ("left", "right", "answer")
     )
 )
 @click.argument("table")
-@click.option(
-    "--pairs",
-    metavar="FILE",
-    multiple=True,
-    required=True,
-    help="Labelled pairs: two ids and same or different. May be given several times.",
-)
+@pairs_option(required=True)
 @id_option
 @click.option(
     "--threshold",

@@ -18,6 +18,7 @@ from .common import (
     json_option,
     main,
     naming,
+    pairs_option,
     print_json,
     sep_option,
     separator,
@@ -50,13 +51,7 @@ def demo() -> None:
     )
 )
 @click.argument("table")
-@click.option(
-    "--pairs",
-    metavar="FILE",
-    multiple=True,
-    help="Labelled pairs: two ids and same or different (1 or 0, +1 or -1, true or false, match "
-    "or distinct). May be given several times.",
-)
+@pairs_option(" (1 or 0, +1 or -1, true or false, match or distinct)")
 @click.option("--labels", metavar="COLUMN", help="Column with class labels; empty: unlabelled.")
 @id_option
 @click.option("-o", "--output", metavar="FILE", required=True, help="The model file to write.")

@@ -251,7 +251,7 @@ def cluster(
         rng = np.random.RandomState(seed)
         if n_clusters is None:
             n_clusters = cl.estimate_n_clusters(graph, rng)
-            say(f"estimated number of clusters: {n_clusters}; -n asks for another")
+            say(f"estimated number of clusters: {n_clusters}; -n sets another")
         labels = cl.cut(graph, n_clusters, 10, rng)
     to.write([pandas().DataFrame({"id": ids, "cluster": labels})])
 
@@ -296,7 +296,11 @@ def suggest(
 )
 @click.argument("model")
 @click.option("-n", "n", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--cv", type=click.IntRange(2), help="Ask forests that have not seen the pair: slow.")
+@click.option(
+    "--cv",
+    type=click.IntRange(2),
+    help="Measure each pair with a forest that has not learned from it: slow.",
+)
 @result_options
 @jobs_option
 def suspects(

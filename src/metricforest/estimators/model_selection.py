@@ -1,4 +1,4 @@
-"""Cross-validation with judged pairs.
+"""Cross-validation with labelled pairs.
 
 scikit-learn's splitters cut rows and know nothing of pairs: after the cut, row numbers mean other
 rows. `PairKFold` cuts rows, keeps the pairs whose both ends stay together and numbers them anew.
@@ -32,7 +32,7 @@ class PairFold(NamedTuple):
 
 
 class PairKFold:
-    """K-fold cross-validation that carries judged pairs along.
+    """K-fold cross-validation that carries labelled pairs along.
 
     Rows are cut into `n_splits` folds. A pair belongs to the training (test) part of a fold when both
     of its ends do, renumbered to that part; pairs across the cut are left out. With k folds a share
@@ -144,15 +144,15 @@ def cross_val_pair_score(
             poor += 1
             continue
         fold_metric: Any = clone(metric)
-        rows, told = take(X, fold.train), fold.train_pairs
+        rows, kept = take(X, fold.train), fold.train_pairs
         if isinstance(metric, Metric):
-            told = metric._fit_pairs(rows, told)
-        fold_metric.fit(rows, pairs=told, pair_labels=fold.train_labels)
+            kept = metric._fit_pairs(rows, kept)
+        fold_metric.fit(rows, pairs=kept, pair_labels=fold.train_labels)
         scores.append(pair_auc(fold_metric, take(X, fold.test), fold.test_pairs, fold.test_labels))
     if poor:
         warn(
             f"{poor} of {len(scores)} folds lack must-links or cannot-links to learn from or to be "
-            "judged by: they score nan. More pairs, or fewer folds, help",
+            "measured by: they score nan. More pairs, or fewer folds, help",
             UserWarning,
         )
     return np.array(scores)

@@ -271,7 +271,7 @@ def put_self_first(
 class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
     """Nearest neighbours vote, in a metric learned from the same rows.
 
-    Unlabelled rows and judged pairs shape the metric; only labelled rows vote.
+    Unlabelled rows and labelled pairs shape the metric; only labelled rows vote.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def calibrate(distance: np.ndarray, same: np.ndarray, method: str) -> dict[str, 
     nearest, farthest = probability(calibration, np.array([distance.min(), distance.max()]))
     if nearest == farthest:
         warn(
-            "pairs labelled same are no nearer than those labelled different: every pair gets "
+            "pairs labelled same are not nearer than those labelled different: every pair gets "
             f"the same probability, {nearest:.3g}",
             UserWarning,
         )

@@ -150,8 +150,9 @@ class ForestQuestions:
         --------
         >>> import numpy as np
         >>> from metricforest import HierarchyForest
-        >>> X = np.random.default_rng(0).normal(size=(50, 3))
-        >>> hf = HierarchyForest(10, random_state=0).fit(X)
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(30, 2))
+        >>> hf = HierarchyForest(20, random_state=0).fit(X)
         >>> hf.uncertainty(X[:2], X[2:4]).shape
         (2,)
         """

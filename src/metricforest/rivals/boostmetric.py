@@ -119,14 +119,13 @@ class BoostMetric(LinearMetric):
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
+        super().__init__(standardize, n_jobs)
         self.n_estimators = n_estimators
         self.loss = loss
         self.corrective = corrective
         self.n_neighbors = n_neighbors
         self.reg_trace = reg_trace
         self.tol = tol
-        self.standardize = standardize
-        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def _check_parameters(self) -> None:

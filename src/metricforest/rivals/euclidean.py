@@ -37,8 +37,7 @@ class Euclidean(MappedMetric):
     """
 
     def __init__(self, standardize: bool = True, n_jobs: int | None = None):
-        self.standardize = standardize
-        self.n_jobs = n_jobs
+        super().__init__(standardize, n_jobs)
 
     def _map(self, rows: np.ndarray) -> np.ndarray:
         return rows

@@ -125,6 +125,7 @@ class GBLMNN(NeedsLabels, MappedMetric):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
+        super().__init__(standardize, n_jobs)
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth
@@ -133,8 +134,6 @@ class GBLMNN(NeedsLabels, MappedMetric):
         self.n_iter_no_change = n_iter_no_change
         self.n_neighbors = n_neighbors
         self.n_components = n_components
-        self.standardize = standardize
-        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

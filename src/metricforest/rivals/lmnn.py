@@ -122,13 +122,12 @@ class LMNN(NeedsLabels, LinearMetric):
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
+        super().__init__(standardize, n_jobs)
         self.n_neighbors = n_neighbors
         self.mu = mu
         self.n_components = n_components
         self.max_iter = max_iter
         self.tol = tol
-        self.standardize = standardize
-        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def _check_parameters(self) -> None:

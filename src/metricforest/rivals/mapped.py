@@ -34,9 +34,12 @@ BLOCK = 1 << 22  # distances measured at once where the index is in doubt
 class Standardised(Metric):
     """Base of metrics that standardise rows first. The parameter `standardize` is the subclass's."""
 
-    standardize: bool
     mean_: np.ndarray
     scale_: np.ndarray
+
+    def __init__(self, standardize: bool, n_jobs: int | None):
+        self.standardize = standardize
+        self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

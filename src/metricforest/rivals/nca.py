@@ -75,12 +75,11 @@ class NCA(NeedsLabels, LinearMetric):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
+        super().__init__(standardize, n_jobs)
         self.n_components = n_components
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
-        self.standardize = standardize
-        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 

@@ -29,9 +29,8 @@ class PairMetric(NeedsLabels, Standardised):
         n_jobs: int | None,
         random_state: int | np.random.RandomState | None,
     ):
+        super().__init__(standardize, n_jobs)
         self.n_constraints = n_constraints
-        self.standardize = standardize
-        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _check_parameters(self) -> None:

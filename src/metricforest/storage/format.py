@@ -213,7 +213,7 @@ def read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
     demand(isinstance(header, dict), "its header is not a JSON object")
     demand(set(header) == set(kinds), f"its header has the entries {sorted(header)}"[:400])
     for name, kind in kinds.items():
-        demand(type(header[name]) is kind, f"{name} in its header is no {kind.__name__}")
+        demand(type(header[name]) is kind, f"{name} in its header is not of type {kind.__name__}")
     demand(header["format"] == FORMAT, f"its header names the format {header['format'][:40]!r}")
     demand(header["version"] == VERSION, "its header and its preamble name different versions")
     return header, start

@@ -162,7 +162,7 @@ def unpack(packed: Trees, like: Any) -> Any:
 
     A forest is one of RandomForest* and ExtraTrees*, a tree one of DecisionTree* and ExtraTree*.
 
-    Raises ValueError where the arrays are no trees, or not those of such an estimator.
+    Raises ValueError where the arrays are not trees, or not those of such an estimator.
     """
     deepest = check(packed)
     if is_classifier(like) != (packed.classes is not None):

@@ -40,7 +40,7 @@ def check_array(
     value: Any, name: str, dtype: type | str, shape: tuple[int | None, ...], finite: bool = True
 ) -> np.ndarray:
     """The array, or a ValueError that names what is off; None in `shape` stands for any length."""
-    demand(isinstance(value, np.ndarray), f"{name} is no array but {type(value).__name__}")
+    demand(isinstance(value, np.ndarray), f"{name} must be an array, got {type(value).__name__}")
     fits = value.ndim == len(shape) and all(
         want is None or have == want for have, want in zip(value.shape, shape, strict=True)
     )

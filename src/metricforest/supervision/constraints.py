@@ -152,7 +152,9 @@ def check_table(table: Constraints, n_rows: int) -> None:
     inside = members[:, :2].min(initial=0) >= 0 and members.max(initial=0) < n_rows
     third = ((members[:, 2] >= 0) == (kind == TRIPLET)) & (members[:, 2] >= -1)
     if not (known.all() and inside and third.all()):
-        raise ValueError(f"a constraint is of no known kind, or names a row not below {n_rows}")
+        raise ValueError(
+            f"a constraint has an unknown kind, or names a row that is not below {n_rows}"
+        )
 
 
 def auto_count(codes: np.ndarray) -> int:

@@ -46,7 +46,7 @@ def is_gap(value: object) -> bool:
 
 
 def has_gaps(y: object) -> bool:
-    """Whether a label is a gap beside others: such a row is of no class, whatever -1 means."""
+    """Whether a label is a gap beside others: such a row has no class, whatever -1 means."""
     if np.asarray(y).dtype.kind not in "OU":
         return False
     return any(map(is_gap, np.asarray(y, dtype=object).ravel().tolist()))

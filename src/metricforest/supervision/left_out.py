@@ -1,9 +1,9 @@
-"""Labelled pairs left out in turn, so that what is learned without them can be judged by them.
+"""Labelled pairs left out in turn, so that what is learned without them can be tested on them.
 
 Where pairs are few for their rows, pairs are drawn into parts. Where every row is in many pairs, a left-out
 pair would say nothing new: both of its rows are known from others. There rows are drawn into parts. The
 trees of a group see no pair of a row in its part, its map is learned from all pairs that have such a row, and
-judged by pairs of two such rows:
+tested on pairs of two such rows:
 
     rows in part g:   both           one            none
     the pair is for   map, judging   map            trees
@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 MANY = 20  # pairs per row from which on rows are drawn into parts
-FOLDS = 2  # of the left-out pairs: a map is learned without one, and judged by it
+FOLDS = 2  # of the left-out pairs: a map is learned without one, and tested on it
 FEWEST = 10  # pairs of each kind in what is learned from, and in what judges
 
 
@@ -26,7 +26,7 @@ class LeftOut(NamedTuple):
 
     seen: np.ndarray  # bool [m]       its trees may see
     own: np.ndarray  # int64           its map is learned from
-    folds: tuple[tuple[np.ndarray, np.ndarray], ...]  # (learned from, judged by), places in `own`
+    folds: tuple[tuple[np.ndarray, np.ndarray], ...]  # (learned from, tested on), places in `own`
 
 
 def are_many(pairs: np.ndarray) -> bool:
