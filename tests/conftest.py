@@ -144,6 +144,28 @@ def small_forest(small):
     return forest.fit(X, pairs=pairs, pair_labels=labels)
 
 
+@pytest.fixture(scope="module")
+def small_file(small_forest, tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "small.mf"
+    small_forest.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """(file of the model of the shop's table, what `fit` said)."""
+    from shop_commands import LABELLED, PRODUCTS, fit
+
+    path = tmp_path_factory.mktemp("model") / "shop.mf"
+    result = fit(PRODUCTS, "--id", "sku", "--pairs", LABELLED, "-o", path)
+    return path, result
+
+
+@pytest.fixture
+def shop(model):
+    return model[0]
+
+
 LEARNED = ["wine", "iris", "balance", "unsupervised", "triplets"]
 
 
@@ -171,6 +193,24 @@ def learned(request):
     else:
         metric.fit(X[train], y[train])
     return metric, prepare(X[train], metric.mean_, metric.scale_), X[test]
+
+
+FEW = 6
+
+
+def learn(X, *given, **labelled):
+    """A forest of FEW trees."""
+    return HierarchyForest(n_estimators=FEW, random_state=0).fit(X, *given, **labelled)
+
+
+def assert_same_bits(a, b):
+    """The forests of two metrics are equal."""
+    for name, mine, theirs in zip(a.forest_._fields, a.forest_, b.forest_, strict=True):
+        np.testing.assert_array_equal(mine, theirs, err_msg=name)
+
+
+def numbers(n=20, d=3):
+    return np.random.default_rng(0).normal(size=(n, d))
 
 
 class PlainEuclidean(LinearMetric):

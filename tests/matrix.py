@@ -27,7 +27,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "anywhere.md"
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "pandas")
-NUMERIC = ("core", "search", "rivals", "storage", "supervision", "inspection", "test_hierarchy.py")
+NUMERIC = ("core", "search", "rivals", "storage", "supervision", "inspection")
+NUMERIC += ("test_hierarchy.py", "test_hierarchy_rows.py")
 QUICK = ("core/test_distance.py", "core/test_dense.py", "core/test_convex.py", "core/test_ssmmc.py")
 QUICK += ("rivals/test_rowwise.py",)
 SUITES = {"all": (), "numeric": NUMERIC, "quick": QUICK}
