@@ -159,3 +159,15 @@ def test_figures_from_the_report_are_those_of_the_report():
         row = hard["True"] if alpha.startswith("endless") else ablated[str(float(alpha))]
         vote, auc = row[::2], row[1::2]
         assert cells == [f"{a}, {v}" for a, v in zip(auc, vote, strict=True)], alpha
+
+
+def test_pages_name_tests_that_there_are():
+    files = [*(ROOT / "tests").rglob("test_*.py")]
+    known = {path.stem for path in files}
+    for path in files:
+        known.update(re.findall(r"(?m)^def (test_\w+)", path.read_text("utf-8")))
+    named = {
+        name for page in PAGES for name in re.findall(r"`(test_\w+)`", page.read_text("utf-8"))
+    }
+    assert len(named) > 50
+    assert named <= known, sorted(named - known)

@@ -181,7 +181,7 @@ def test_histogram_and_threshold(small, small_forest):
     ax = plots.plot_pair_distances(small_forest, pairs, labels, bins=10)
     names = [text.get_text() for text in ax.get_legend().get_texts()]
     assert any("best cut" in name for name in names)
-    assert f"{(labels == 1).sum()} must-links" in names
+    assert f"{(labels == 1).sum()} same" in names
     calibrated = HierarchyForest(12, random_state=0).fit(X, pairs=pairs, pair_labels=labels)
     calibrated.calibrate_threshold(pairs, labels)
     ax = plots.plot_pair_distances(calibrated, pairs, labels, X)

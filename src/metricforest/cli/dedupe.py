@@ -20,7 +20,7 @@ from .common import (
     sep_option,
     separator,
 )
-from .fit import check_ids, joined, need_column, read_pairs, settle_header
+from .fit import checked_pairs, joined, need_column, read_pairs
 
 GROUPS = ("id", "group", "confidence", "representative")
 QUESTIONS = ("left", "right", "answer")
@@ -92,9 +92,7 @@ def dedupe(
     labelled = [read_pairs(path) for path in pairs]
     frame = files.read_table(table, sep=separator(sep))
     need_column(table, frame, id_)
-    for i, path in enumerate(pairs):
-        labelled[i] = settle_header(labelled[i], frame, id_)
-        check_ids(labelled[i], frame, id_, table, path)
+    labelled = checked_pairs(labelled, frame, id_, table, pairs)
     model = PairModel(id=id_, n_jobs=jobs, random_state=seed)
     with naming(table):
         found = Deduplication(model, threshold, candidates).fit(frame, pairs=joined(labelled))

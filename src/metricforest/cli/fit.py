@@ -121,17 +121,9 @@ def fit(
     """Learn a distance from TABLE (.csv, .tsv, .parquet, .npy, .npz) and labelled pairs."""
     from ..storage.format import no_model
     from ..storage.outputs import check_output
-    from ..tables.columns import as_table, values_of
-    from ..tables.pair_labels import read_label, row_ids
+    from ..tables.columns import as_table
 
-    if not pairs and labels is None:
-        raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
-    if folds == 1:
-        raise click.UsageError("--folds must be 0 or at least 2, got 1")
-    if implied and metric == "vectors":
-        raise click.UsageError("--implied is for a forest: --metric vectors does not learn by it")
-    if jobs == 0:
-        raise click.UsageError("--jobs must not be 0")
+    check_options(pairs, labels, folds, implied, metric, jobs)
     check_output(
         output,
         inputs=(table, *pairs),
@@ -143,14 +135,7 @@ def fit(
     frame, n_rows = read_rows(table, labelled, id_, max_rows, separator(sep), seed)
     for column in (id_, labels, *category, *drop):
         need_column(table, frame, column)
-    with naming(table):
-        row_ids(as_table(frame), id_, unique=True)
-    for i, path in enumerate(pairs):
-        labelled[i] = settle_header(labelled[i], frame, id_)
-        check_ids(labelled[i], frame, id_, table, path)
-        with naming(path):
-            for row, label in enumerate(values_of(labelled[i].iloc[:, 2]).tolist()):
-                read_label(label, row)
+    labelled = checked_pairs(labelled, frame, id_, table, pairs)
 
     from ..tables.metric import TableMetric
 
@@ -267,6 +252,40 @@ def need_column(path: str, frame: Any, column: str | None) -> None:
     if column is not None and column not in frame.columns:
         known = ", ".join(map(str, frame.columns[:20]))
         raise click.ClickException(f"{path}: no column {column!r}; it has {known}")
+
+
+def check_options(
+    pairs: tuple[str, ...], labels: str | None, folds: int, implied: bool, metric: str, jobs: int
+) -> None:
+    """Raise where options of `fit` contradict each other."""
+    if not pairs and labels is None:
+        raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
+    if folds == 1:
+        raise click.UsageError("--folds must be 0 or at least 2, got 1")
+    if implied and metric == "vectors":
+        raise click.UsageError("--implied is for a forest: --metric vectors does not learn by it")
+    if jobs == 0:
+        raise click.UsageError("--jobs must not be 0")
+
+
+def checked_pairs(
+    labelled: list[Any], frame: Any, id_: str | None, table: str, paths: tuple[str, ...]
+) -> list[Any]:
+    """The labelled pairs of all files; an error names the file, and the value that is wrong in it."""
+    from ..tables.columns import as_table, values_of
+    from ..tables.pair_labels import read_label, row_ids
+
+    with naming(table):
+        row_ids(as_table(frame), id_, unique=True)
+    checked = []
+    for part, path in zip(labelled, paths, strict=True):
+        part = settle_header(part, frame, id_)
+        check_ids(part, frame, id_, table, path)
+        with naming(path):
+            for row, label in enumerate(values_of(part.iloc[:, 2]).tolist()):
+                read_label(label, row)
+        checked.append(part)
+    return checked
 
 
 def settle_header(labelled: Any, frame: Any, id_: str | None) -> Any:

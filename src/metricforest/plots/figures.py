@@ -143,23 +143,9 @@ def plot_hierarchy(
             share = child.size / N
             ax.plot(x, y, color=ink, alpha=0.5, lw=0.5 + 4.0 * share, zorder=1)
     for n in nodes:
+        rows = None if classes is None else code[forest.order[t, n.start : n.start + n.size]]
         width = max(0.1, scale * np.sqrt(n.size / N))
-        left, bottom = n.x - width / 2, -n.depth - 0.09
-        note = ""
-        if classes is None:
-            ax.add_patch(plt.Rectangle((left, bottom), width, 0.18, fc=COLOURS[0], zorder=2))
-        else:
-            rows = code[forest.order[t, n.start : n.start + n.size]]
-            counts = np.bincount(rows + 1, minlength=len(classes) + 1)
-            parts = np.concatenate([counts[1:], counts[:1]]) / n.size * width
-            for c, part in enumerate(parts):
-                ax.add_patch(
-                    plt.Rectangle((left, bottom), part, 0.18, zorder=2, **fill(ax, c, classes))
-                )
-                left += part
-            if counts[1:].sum():
-                top = int(counts[1:].argmax())
-                note = f"{classes[top]}: {counts[1 + top] / counts[1:].sum():.0%}"
+        note = draw_bar(ax, n.x - width / 2, -n.depth - 0.09, width, rows, classes)
         ax.text(n.x, -n.depth + 0.12, f"{n.size:,}", ha="center", va="bottom", fontsize=small,
                 zorder=3, bbox=backing(ax))  # fmt: skip
         below = note + (("\n" if note else "") + "..." if n.is_end and n.is_split else "")
@@ -178,6 +164,25 @@ def plot_hierarchy(
     return ax
 
 
+def draw_bar(
+    ax: Any, left: float, bottom: float, width: float, codes: np.ndarray | None, classes: Any
+) -> str:
+    """The bar of a node, cut by the classes of its rows; what its commonest class is, and how common."""
+    rectangle = pyplot().Rectangle
+    if codes is None:
+        ax.add_patch(rectangle((left, bottom), width, 0.18, fc=COLOURS[0], zorder=2))
+        return ""
+    counts = np.bincount(codes + 1, minlength=len(classes) + 1)
+    parts = np.concatenate([counts[1:], counts[:1]]) / len(codes) * width
+    for c, part in enumerate(parts):
+        ax.add_patch(rectangle((left, bottom), part, 0.18, zorder=2, **fill(ax, c, classes)))
+        left += part
+    if not counts[1:].sum():
+        return ""
+    top = int(counts[1:].argmax())
+    return f"{classes[top]}: {counts[1 + top] / counts[1:].sum():.0%}"
+
+
 def plot_pair_distances(
     metric: Metric,
     pairs: ArrayLike,
@@ -187,7 +192,7 @@ def plot_pair_distances(
     bins: int = 30,
     ax: Any = None,
 ) -> Any:
-    """Histogram of the distances of must-links and cannot-links, with the threshold between them.
+    """Histogram of the distances of labelled pairs, with the threshold between same and different.
 
     Parameters
     ----------
@@ -205,13 +210,13 @@ def plot_pair_distances(
     -------
     ax : matplotlib Axes
         The line is `threshold_` after `calibrate_threshold`, otherwise the cut that is right for most of
-        these pairs right.
+        these pairs.
     """
     n_bins = check_count("bins", bins, 1)
     distance, same = labelled_distances(metric, pairs, pair_labels, X)
     ax = axes(ax, (6.4, 3.8))
     edges = np.linspace(distance.min(), max(distance.max(), distance.min() + 1e-9), n_bins + 1)
-    for own, name, shade in ((same, "must-links", COLOURS[0]), (~same, "cannot-links", COLOURS[1])):
+    for own, name, shade in ((same, "same", COLOURS[0]), (~same, "different", COLOURS[1])):
         if own.any():
             share = np.full(own.sum(), 1.0 / own.sum())
             ax.hist(distance[own], edges, weights=share, color=shade, alpha=0.35)
@@ -257,8 +262,8 @@ def plot_precision_recall(
     distance, same = labelled_distances(metric, pairs, pair_labels, X)
     if same.all() or not same.any():
         raise ValueError(
-            f"precision and recall need must-links and cannot-links, but all {len(same)} pairs are "
-            f"{'must' if same.all() else 'cannot'}-links"
+            f"precision and recall need pairs of both kinds, but all {len(same)} pairs are labelled "
+            f"{'same' if same.all() else 'different'}"
         )
     precision, recall, _ = precision_recall_curve(same, -distance)
     average = average_precision_score(same, -distance)
@@ -275,9 +280,25 @@ def plot_precision_recall(
         ax.plot(hits / same.sum(), hits / called.sum(), "o", ms=8, color=COLOURS[5],
                 label=f"{how} {cut:.3g}", zorder=3)  # fmt: skip
     ax.set(xlabel="recall", ylabel="precision", xlim=(0, 1.01), ylim=(0, 1.03))
-    ax.set_title(f"{same.sum():,} must-links among {len(same):,} pairs")
+    ax.set_title(f"{same.sum():,} of {len(same):,} pairs are labelled same")
     ax.legend(frameon=False, loc="lower left")
     return ax
+
+
+def images_of_queries(X_queries: Any, query_images: Any, n: int, shown: np.ndarray) -> np.ndarray:
+    """One image per query: those given, or the queries themselves in the shape of the others."""
+    if query_images is not None:
+        queries = np.asarray(query_images)
+        if len(queries) != n:
+            raise ValueError(f"query_images has {len(queries)} images, X_queries {n} rows")
+        return queries
+    values = np.asarray(X_queries)
+    if values[0].size != shown[0].size:
+        raise ValueError(
+            f"a query has {values[0].size} features and an image {shown[0].size} numbers: "
+            "give query_images"
+        )
+    return values.reshape(n, *shown.shape[1:])
 
 
 def plot_neighbors(
@@ -321,18 +342,7 @@ def plot_neighbors(
     if ids.max() >= len(shown):
         raise ValueError(f"a neighbour has id {ids.max()}, but there are {len(shown)} images")
     n, k = ids.shape
-    if query_images is None:
-        values: Any = np.asarray(X_queries)
-        if values[0].size != shown[0].size:
-            raise ValueError(
-                f"a query has {values[0].size} features and an image {shown[0].size} numbers: "
-                "give query_images"
-            )
-        queries = values.reshape(n, *shown.shape[1:])
-    else:
-        queries = np.asarray(query_images)
-        if len(queries) != n:
-            raise ValueError(f"query_images has {len(queries)} images, X_queries {n} rows")
+    queries = images_of_queries(X_queries, query_images, n, shown)
     right = None
     if labels is not None and query_labels is not None:
         own, asked = np.asarray(labels), np.asarray(query_labels)
