@@ -54,6 +54,7 @@ LEGS = {
     "oldest": Leg("oldest allowed versions", {}, "oldest", "3.11"),
     "newest-3.13": Leg("newest versions", {}, "newest", "3.13"),
     "newest-3.14": Leg("newest versions", {}, "newest", "3.14"),
+    "newest-3.15": Leg("newest versions", {}, "newest", "3.15"),
 }
 OLD = {**GENERIC, "OPENBLAS_CORETYPE": "Prescott"}  # what --quick runs on
 
