@@ -99,7 +99,9 @@ def test_pair_auc_by_hand():
     # must 0-1 (1), 0-2 (3); cannot 1-2 (2), 0-3 (10): three of four comparisons are right.
     pairs, labels = [[0, 1], [0, 2], [1, 2], [0, 3]], [1, 1, -1, -1]
     assert pair_auc(Euclid(), X, pairs, labels) == 0.75
-    with pytest.raises(ValueError, match="at least one must-link and one cannot-link"):
+    with pytest.raises(
+        ValueError, match="at least one pair labelled same and one labelled different"
+    ):
         pair_auc(Euclid(), X, pairs[:2], labels[:2])
 
 
@@ -125,7 +127,7 @@ def test_poor_folds_score_nan():
     few = [*np.flatnonzero(labels == 1), np.flatnonzero(labels == -1)[0]]
     forest = HierarchyForest(n_estimators=2, random_state=0)
     for metric in (forest, RandomForestDistance(5, random_state=0), Euclidean()):
-        with pytest.warns(UserWarning, match="3 of 3 folds lack must-links or cannot-links"):
+        with pytest.warns(UserWarning, match="3 of 3 folds lack pairs of one kind"):
             scores = cross_val_pair_score(metric, X, pairs[few], labels[few], cv=3)
         assert np.isnan(scores).all()
     must = labels == 1

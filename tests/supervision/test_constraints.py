@@ -366,7 +366,7 @@ def test_implied_pairs_are_bounded_seeded_and_leave_what_was_judged():
     triplets = np.array([[0, 1, 2]])
     table = cn.gather(n, pairs, labels, triplets)
     with pytest.warns(
-        UserWarning, match="1 pairs are labelled cannot-link though other labelled pairs"
+        UserWarning, match="1 pairs are labelled different though other labelled pairs"
     ):
         one = cn.with_implied(table, n, 0)
     with warnings.catch_warnings():

@@ -111,7 +111,9 @@ def pair_auc(metric: Any, X: ArrayLike, pairs: ArrayLike, pair_labels: ArrayLike
     """
     checked, labels = check_pairs(pairs, pair_labels, n_rows_of(X))
     if len(np.unique(labels)) < 2:
-        raise ValueError("pair_auc needs at least one must-link and one cannot-link")
+        raise ValueError(
+            "pair_auc needs at least one pair labelled same and one labelled different"
+        )
     scores = metric.pair_score(take(X, checked[:, 0]), take(X, checked[:, 1]))
     return float(roc_auc_score(labels == 1, scores))
 
@@ -128,12 +130,12 @@ def cross_val_pair_score(
     Pairs are row numbers of `X`, counted from 0, whatever index or ids its rows have: also for a
     `TableMetric`, whose own `fit` takes ids.
 
-    A fold whose test or training part lacks must-links or cannot-links scores nan, with a warning.
+    A fold whose test or training part lacks pairs of one kind scores nan, with a warning.
     """
     _, labels = check_pairs(pairs, pair_labels, n_rows_of(X))
     if len(np.unique(labels)) < 2:
         raise ValueError(
-            "cross_val_pair_score needs must-links and cannot-links, got "
+            "cross_val_pair_score needs pairs of both kinds, same and different, got "
             f"{(labels == 1).sum()} and {(labels == -1).sum()}"
         )
     folds = cv if isinstance(cv, PairKFold) else PairKFold(int(cv), random_state=0)
@@ -151,7 +153,7 @@ def cross_val_pair_score(
         scores.append(pair_auc(fold_metric, take(X, fold.test), fold.test_pairs, fold.test_labels))
     if poor:
         warn(
-            f"{poor} of {len(scores)} folds lack must-links or cannot-links to learn from or to be "
+            f"{poor} of {len(scores)} folds lack pairs of one kind to learn from or to be "
             "measured by: they score nan. More pairs, or fewer folds, help",
             UserWarning,
         )

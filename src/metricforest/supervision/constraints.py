@@ -83,7 +83,7 @@ def check_pairs(pairs: object, pair_labels: object, n_rows: int) -> tuple[np.nda
 def check_pair_labels(pair_labels: object, n_pairs: int) -> np.ndarray:
     """Labels in {+1, -1}, one per pair."""
     if pair_labels is None:
-        raise ValueError("pairs were given without pair_labels (+1 must-link, -1 cannot-link)")
+        raise ValueError("pairs were given without pair_labels (+1 same, -1 different)")
     labels = np.asarray(pair_labels)
     if labels.shape != (n_pairs,):
         raise ValueError(
@@ -333,7 +333,7 @@ def with_implied(table: Constraints, n_rows: int, seed: int) -> Constraints:
     torn = apart[:, 0] == apart[:, 1]
     if torn.any():
         warn(
-            f"{torn.sum()} pairs are labelled cannot-link though other labelled pairs imply that they "
+            f"{torn.sum()} pairs are labelled different though other labelled pairs imply that they "
             "are the same; both stay, and what is implied may be wrong",
             UserWarning,
         )
