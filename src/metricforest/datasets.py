@@ -20,11 +20,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from .storage.outputs import replace_file
+from .storage.values import BAD_ARRAYS
 
 COMPONENTS = 300  # principal components of the CIFAR images that the paper works with
 CIFAR_TRAIN = 50_000
@@ -221,7 +221,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
+    except BAD_ARRAYS as error:
         raise ValueError(f"cannot read {path}: {error}") from error
 
 

@@ -452,10 +452,20 @@ def test_the_file_does_not_depend_on_the_cores(tmp_path):
     assert (tmp_path / "1.mf").read_bytes() == (tmp_path / "2.mf").read_bytes()
 
 
-def test_a_broken_archive_is_named(shop, tmp_path):
-    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
-    result = run("neighbors", shop, tmp_path / "bad.npz")
-    assert result.exit_code == 2
+@pytest.mark.parametrize("at", [None, 0, 6, 8, 10])
+def test_a_broken_archive_is_named(shop, tmp_path, at):
+    """Nonsense, or an archive with a wrong mark, version, flag or way of packing."""
+    path = tmp_path / "bad.npz"
+    np.savez(path, X=np.ones((3, 2)))
+    raw = bytearray(path.read_bytes())
+    if at is None:
+        raw = b"PK\x03\x04 no archive"
+    else:
+        place = raw.index(b"PK\x01\x02") + at  # in the list of members
+        raw[place : place + 2] = b"\xff\xff"
+    path.write_bytes(raw)
+    result = run("neighbors", shop, path)
+    assert result.exit_code == 2, result.stderr
     assert "bad.npz: cannot be read as npz" in result.stderr
 
 

@@ -125,7 +125,7 @@ class Unknown(NamedTuple):
         (np.zeros(2, "i4,f8"), "an array of"),
         (np.longdouble(1), r"value cannot be stored: numpy"),
         (np.ma.masked_array([1.0]), "MaskedArray"),
-        (Unknown(1), r"test_storage\.Unknown"),
+        (Unknown(1), r"test_values\.Unknown"),
         ([[[Unknown(1)]]], r"value\[0\]\[0\]\[0\] cannot be stored"),
         (list(range(40_000)), r"C cannot be stored: beside its arrays it has 4\d{4} values"),
         ("x" * (1 << 20), "1048576 bytes is the most"),

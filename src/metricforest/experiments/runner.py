@@ -25,11 +25,11 @@ from pathlib import Path
 from threading import Thread
 from types import ModuleType
 from typing import Any, TextIO
-from zipfile import BadZipFile
 
 import numpy as np
 
 from ..storage.outputs import check_output, replace_file
+from ..storage.values import BAD_ARRAYS
 from ..version import __version__
 from .catalogue import EXPERIMENTS
 from .protocol import Settings, Unit, chosen, load, relevant
@@ -260,7 +260,7 @@ def not_there(todo: list[Unit]) -> dict[str, str]:
         name, _, labels = dataset.partition("-")
         try:
             load(name, labels or "fine")
-        except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
+        except BAD_ARRAYS as error:
             reasons[dataset] = str(error)
     return reasons
 

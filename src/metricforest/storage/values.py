@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections.abc import Callable
+from tokenize import TokenError
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -24,6 +27,12 @@ NUMBERS = frozenset(f"{'|' if n == 1 else '<'}{k}{n}" for k in "iuf" for n in (1
 NUMBERS = NUMBERS - {"|f1"} | {"|b1"}
 TEXT = re.compile(r"<U[1-9][0-9]{0,6}")
 RECORDS: dict[str, type] = {"Constraints": Constraints, "Forest": Forest, "Trees": Trees}
+
+
+# What zipfile and numpy raise for a damaged .npy or .npz. RuntimeError: also a method of packing, or a
+# version, that zipfile does not know, and a member with a password.
+BAD_ARRAYS = (ValueError, OSError, EOFError, KeyError, BadZipFile, zlib.error, RuntimeError)
+BAD_ARRAYS += (SyntaxError, TokenError, OverflowError, MemoryError)
 
 
 def demand(holds: object, what: str) -> None:

@@ -13,13 +13,12 @@ import json
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from ..storage.outputs import unreadable, write_through
+from ..storage.values import BAD_ARRAYS
 from .columns import as_text, plain_numbers
 
 CHUNK = 20_000  # rows read, measured and written at once
@@ -85,7 +84,7 @@ def read_chunks(
             yield from array_chunks(path, kind, rows)
     except FileError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
+    except BAD_ARRAYS as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise FileError(f"{path}: cannot be read as {kind}: {why}"[:400]) from error
 
@@ -192,10 +191,7 @@ def parquet_chunks(path: str, rows: int) -> Iterator[Any]:
 def array_chunks(path: str, kind: str, rows: int) -> Iterator[Any]:
     pd = pandas()
     if kind == "npy":
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (SyntaxError, TokenError, OverflowError, MemoryError) as error:
-            raise ValueError(f"its header is damaged ({error})") from error
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     else:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             name = "X" if "X" in archive.files else archive.files[0] if archive.files else ""

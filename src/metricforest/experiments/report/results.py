@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
+from ...storage.values import BAD_ARRAYS
 from ..catalogue import EXPERIMENTS
 from ..protocol import Unit
 from ..runner import digest, settings_of, units
@@ -103,7 +102,7 @@ def read_raw(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as raw:
             return {key: raw[key] for key in raw.files}
-    except (ValueError, OSError, EOFError, BadZipFile, zlib.error, NotImplementedError):
+    except BAD_ARRAYS:
         raise ValueError(
             f"{path} does not hold raw answers; delete it, or run its unit again"
         ) from None
