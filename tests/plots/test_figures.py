@@ -270,7 +270,7 @@ def test_refusals(small, small_forest):
         (lambda: plots.plot_hierarchy(small_forest, max_depth=-1), "max_depth must be at least 0"),
         (lambda: plots.plot_pair_distances(small_forest, [[0, 60]], [1]), "out of range"),
         (lambda: plots.plot_pair_distances(small_forest, [], []), "no pairs to draw"),
-        (lambda: plots.plot_precision_recall(small_forest, [[0, 1]], [1]), "all 1 pairs are must"),
+        (lambda: plots.plot_precision_recall(small_forest, [[0, 1]], [1]), "all 1 pairs are labelled same"),
         (lambda: plots.plot_neighbors(small_forest, X[:1], images[0]), "images must have shape"),
         (lambda: plots.plot_neighbors(small_forest, X[:1], images), "5 features and an image 4"),
         (lambda: plots.plot_neighbors(small_forest, X[:1], images[:3]), "there are 3 images"),
