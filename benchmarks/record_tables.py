@@ -52,8 +52,9 @@ PEERS = {  # what pip installs for each
     "dedupe": ["dedupe==3.0.3", "BTrees<6"],  # with BTrees 6 it fails in its training
     "splink": ["splink==5.0.0"],
     "earlier": ["pandas"],
+    "clusterers": ["active-semi-supervised-clustering==0.0.1", "metric-learn==0.7.0"],
 }
-METHODS = ("ours", "trees", *PEERS)
+METHODS = ("ours", "trees", "recordlinkage", "dedupe", "splink", "earlier")
 RECORDS = tuple(name for name in records.NAMES if name != "dblp-acm")
 
 

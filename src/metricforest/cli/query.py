@@ -1,4 +1,4 @@
-"""`neighbors`, `match`, `cluster`, `suggest` and `suspects`: tables of answers about rows."""
+"""`neighbors`, `match`, `suggest` and `suspects`: tables of answers about rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # the columns by which an earlier result is known
 NEIGHBORS = ("query", "rank", "neighbor", "distance")
 MATCHES = ("a", "b", "distance")
-CLUSTERS = ("id", "cluster")
 QUESTIONS = ("left", "right", "answer")
 SUSPECTS = ("a", "b", "answer", "suspicion", "distance")
 FEW = 30  # held-out pairs below which a precision says little
@@ -204,56 +203,6 @@ def called_so_far(metric: TableMetric, cut: float) -> str:
         f"; of {len(near):,} held-out pairs {n_near:,} are, {n_right:,} of these rightly "
         f"(precision {n_right / n_near:.2f}, recall {n_right / max(1, n_same):.2f}){few}"
     )
-
-
-@main.command(
-    epilog=example(
-        "metricforest cluster shop.mf -n 7 -o clusters.csv", "metricforest cluster shop.mf --json"
-    )
-)
-@click.argument("model")
-@click.argument("table", required=False)
-@click.option(
-    "-n", "n_clusters", type=click.IntRange(1), help="Number of clusters. [default: an estimate]"
-)
-@click.option("--neighbors", "n_neighbors", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
-@result_options
-@sep_option
-@jobs_option
-def cluster(
-    model: str,
-    table: str | None,
-    n_clusters: int | None,
-    n_neighbors: int,
-    seed: int,
-    result: Result,
-    sep: str | None,
-    jobs: int,
-) -> None:
-    """Clusters of the rows of TABLE, or of the model's own table."""
-    import numpy as np
-
-    from ..estimators import graph_cut as cl
-    from ..tables.columns import as_table
-    from ..tables.files import pandas
-    from ..tables.pair_labels import row_ids
-
-    to = result.checked(CLUSTERS, model, table)
-    metric: TableMetric = load_model(model, jobs)
-    frame = None if table is None else whole_table(metric, table, sep)
-    with naming(table or model):
-        searcher = metric.searcher(frame)
-        ids = metric.ids_ if frame is None else row_ids(as_table(frame), metric.id)
-        if len(ids) < 2 or (n_clusters or 2) > len(ids):
-            raise ValueError(f"{len(ids)} rows are too few for {n_clusters or 2} clusters")
-        graph = cl.affinity(searcher, *searcher._nearest(None, min(n_neighbors, len(ids) - 1)))
-        rng = np.random.RandomState(seed)
-        if n_clusters is None:
-            n_clusters = cl.estimate_n_clusters(graph, rng)
-            say(f"estimated number of clusters: {n_clusters}; -n sets another")
-        labels = cl.cut(graph, n_clusters, 10, rng)
-    to.write([pandas().DataFrame({"id": ids, "cluster": labels})])
 
 
 @main.command(

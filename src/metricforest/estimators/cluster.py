@@ -9,30 +9,23 @@ normalised adjacency. Nothing has n x n numbers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import connected_components
 from sklearn.base import ClusterMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
 from ..base import Metric
 from ..checks import check_flag, check_real, check_whole
-from ..inspection import suspect
 from ..supervision.constraints import check_pairs
-from ..warn import warn
-from . import points as pt
-from .facts import Facts, facts_of
-from .graph_cut import LEAST, affinity, cut, joined, leading
+from .graph_cut import LEAST, affinity, cut, estimate_n_clusters
 from .neighbors import MetricUser
-from .obedient import obedient_kmeans
+from .obeying import Number, Pairs, choose_number, consistent, ground_of, obeying
 
-RERUNS = 4  # from other seeds, to see how stable the clusters are
-UNSTABLE = 0.6  # stability below which `fit` warns
+AUTO = "auto"
+MOST = 50  # clusters, where their number is to be found
 
 
 class MetricSpectralClustering(ClusterMixin, MetricUser):
@@ -49,7 +42,11 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int or "auto", default=8
+        "auto": the number that labelled pairs speak for. Pairs are held out in turn, the rows
+        clustered without them, and the number counts for which most held-out pairs come out right and
+        the clusters change least. With fewer than 8 pairs of a kind, or without `obey`, the graph's
+        eigenvalues decide: a rule of thumb.
     metric : Metric, default=None
         Learned by `fit`. None: ``HierarchyForest()``. A metric that is learned already and shall stay
         as it is: ``FrozenEstimator(metric)``.
@@ -71,10 +68,16 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of every row, 0 to `n_clusters` - 1.
+        Cluster of every row, 0 to `n_clusters_` - 1.
+    n_clusters_ : int
+        The number of clusters.
+    runner_up_ : int
+        With "auto", the number of clusters that is second best; else `n_clusters_`.
+    n_clusters_scores_ : dict
+        With "auto", every number that was tried, and how well held-out pairs speak of it: 1 is best.
     affinity_matrix_ : csr_matrix of shape (n_samples, n_samples)
         The neighbour graph: similarities, with the labelled pairs written in if `obey`.
-    membership_ : ndarray of shape (n_samples, `n_clusters`)
+    membership_ : ndarray of shape (n_samples, `n_clusters_`)
         Share of each cluster among the neighbours of every row, by similarity; rows sum to 1. A row with two
         large shares is doubtful.
     stability_ : float
@@ -105,7 +108,7 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         metric: Metric | FrozenEstimator | None = None,
         n_neighbors: int = 20,
         sigma: float | None = None,
@@ -125,7 +128,7 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         n_rows = self._check_rows(X, reset=True)
         if n_rows < 2:
             raise ValueError(f"clustering needs at least 2 rows, got n_samples={n_rows}")
-        if self.n_clusters > n_rows:
+        if self.n_clusters != AUTO and self.n_clusters > n_rows:
             raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
         known = (np.empty((0, 2), np.int64), np.empty(0, np.int64))
         pairs, pair_labels = labelled["pairs"], labelled["pair_labels"]
@@ -133,34 +136,58 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
             known = check_pairs(pairs, pair_labels, n_rows)
             if self.obey and isinstance(self.metric, FrozenEstimator):
                 labelled = {**labelled, "pairs": None, "pair_labels": None}
-        self.metric_ = self._learn(X, y, labelled)
-        k = min(self.n_neighbors, n_rows - 1)
-        neighbours = self._nearest(None, k)
+        self._cluster(self._learn(X, y, labelled), known)
+
+    def _cluster(self, metric: Metric, known: Pairs) -> None:
+        """Cluster the rows that a metric searches."""
+        self.metric_ = metric
+        neighbours = self._nearest(None, min(self.n_neighbors, metric._n_indexed() - 1))
         rng = check_random_state(self.random_state)
-        if self.obey:
-            found = obeying(self.metric_, neighbours, known, self.n_clusters, self.n_init, rng)
-            self.labels_, self.affinity_matrix_, self.stability_ = found
-        else:
-            self.affinity_matrix_ = affinity(self.metric_, *neighbours, self.sigma)
-            self.labels_ = cut(self.affinity_matrix_, self.n_clusters, self.n_init, rng)
-            self.stability_ = np.nan
+        (self._obey if self.obey else self._cut)(neighbours, known, rng)
         together = self.labels_[known[0][:, 0]] == self.labels_[known[0][:, 1]]
         self.broken_pairs_ = known[0][together != (known[1] == 1)]
-        self.membership_ = self._membership(*neighbours, int(self.n_clusters))
+        self.membership_ = self._membership(*neighbours)
+
+    def _obey(self, neighbours: Any, known: Pairs, rng: np.random.RandomState) -> None:
+        ground = ground_of(self.metric_, neighbours, rng)
+        if self.n_clusters == AUTO:
+            self._keep_number(choose_number(ground, known, min(MOST, len(neighbours[0]))))
+        else:
+            self._keep_number(self._given())
+        facts = consistent(ground, known)
+        found = obeying(ground, known, facts, self.n_clusters_, self.n_init)
+        self.labels_, self.affinity_matrix_, self.stability_ = found
+
+    def _cut(self, neighbours: Any, known: Pairs, rng: np.random.RandomState) -> None:
+        self.affinity_matrix_ = affinity(self.metric_, *neighbours, self.sigma)
+        if self.n_clusters == AUTO:
+            found = estimate_n_clusters(self.affinity_matrix_, rng)
+            self._keep_number(Number(found, found, {}))
+        else:
+            self._keep_number(self._given())
+        self.labels_ = cut(self.affinity_matrix_, self.n_clusters_, self.n_init, rng)
+        self.stability_ = np.nan
+
+    def _given(self) -> Number:
+        return Number(int(self.n_clusters), int(self.n_clusters), {})
+
+    def _keep_number(self, found: Number) -> None:
+        self.n_clusters_, self.runner_up_, self.n_clusters_scores_ = found
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("n_clusters", "n_init"):
-            check_whole(self, name, 1)
+        if not (isinstance(self.n_clusters, str) and self.n_clusters == AUTO):
+            check_whole(self, "n_clusters", 1)
+        check_whole(self, "n_init", 1)
         if self.sigma is not None:
             check_real(self, "sigma", 0.0, np.inf, open_low=True)
         check_flag(self, "obey")
 
-    def _membership(self, distance: np.ndarray, index: np.ndarray, n_clusters: int) -> np.ndarray:
+    def _membership(self, distance: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Shares of the clusters among neighbours, by similarity."""
         scale = float(np.median(distance)) or 1.0
         alike = np.exp(-((distance / scale) ** 2)) + LEAST
-        share = np.zeros((len(distance), n_clusters))
+        share = np.zeros((len(distance), self.n_clusters_))
         place = np.broadcast_to(np.arange(len(distance))[:, None], index.shape)
         np.add.at(share, (place, self.labels_[index]), alike)
         return share / share.sum(axis=1, keepdims=True)
@@ -187,13 +214,13 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
 
         Returns
         -------
-        membership : ndarray of shape (n_samples, `n_clusters`)
+        membership : ndarray of shape (n_samples, `n_clusters_`)
         """
         self._check_ready()
         self._check_rows(X)
         queries = self.metric_._check_rows(X)
         k = min(self.n_neighbors, len(self.labels_))
-        return self._membership(*self._nearest(queries, k), self.membership_.shape[1])
+        return self._membership(*self._nearest(queries, k))
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **labelled: Any) -> Any:
         """`fit`, then the cluster of every row.
@@ -210,85 +237,3 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         labels : ndarray of shape (n_samples,)
         """
         return self.fit(X, y, **labelled).labels_
-
-
-class Obeying(NamedTuple):
-    """Clusters that keep labelled pairs."""
-
-    labels: np.ndarray  # int64 [n_rows]
-    graph: sp.csr_matrix  # with the pairs written in
-    stability: float
-
-
-def obeying(
-    metric: Metric,
-    neighbours: tuple[np.ndarray, np.ndarray],
-    known: tuple[np.ndarray, np.ndarray],
-    n_clusters: int,
-    n_init: int,
-    rng: np.random.RandomState,
-) -> Obeying:
-    """Clusters of a metric's own rows that keep known (pairs, labels)."""
-    facts = facts_of(len(neighbours[0]), *known)
-    if facts.broken.any():
-        facts = facts_of(len(neighbours[0]), *known, doubt_of(metric, *known))
-    seeds = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-    graph = pt.with_facts(pt.adaptive_graph(*neighbours), facts)
-    n_pieces = connected_components(graph, directed=False)[0]
-    graph = joined(graph, metric, None if metric.bounded else 1.0)
-    of_graph = leading(graph, n_clusters, rng)[1]
-    of_graph /= np.maximum(np.linalg.norm(of_graph, axis=1, keepdims=True), 1e-12)
-    points = pt.whitened(pt.directions(metric, metric._rows, seeds), facts)
-    points = pt.beside(points, of_graph, len(known[0]))
-    best = obedient_kmeans(points, facts.group, facts.apart, n_clusters, n_init, seeds)
-    if best.n_broken or facts.broken.any():
-        facts = believed(points, known, doubt_of(metric, *known), facts, n_clusters)
-        best = obedient_kmeans(points, facts.group, facts.apart, n_clusters, n_init, seeds)
-    labels, stability = best.label[facts.group], 0.0
-    for _ in range(RERUNS):
-        fewer = max(1, n_init // 2)
-        other = obedient_kmeans(points, facts.group, facts.apart, n_clusters, fewer, seeds)
-        stability += float(adjusted_rand_score(labels, other.label[facts.group])) / RERUNS
-    if stability < UNSTABLE:
-        pieces = (
-            f", and the neighbour graph is in {n_pieces} pieces" if n_pieces > n_clusters else ""
-        )
-        warn(
-            f"the clusters depend on the random start (stability {stability:.2f}, 1 is stable){pieces}: "
-            "more labelled pairs, more n_neighbors or another number of clusters may help"
-        )
-    return Obeying(labels, graph, stability)
-
-
-def believed(
-    points: np.ndarray,
-    known: tuple[np.ndarray, np.ndarray],
-    doubt: np.ndarray,
-    facts: Facts,
-    n_clusters: int,
-) -> Facts:
-    """What pairs imply without the most doubtful ones: as few left out as gives clusters that break none.
-
-    `facts` itself where even without a quarter of the pairs some are broken.
-    """
-    order = np.argsort(doubt, kind="stable")
-    few, many, found = 0, max(1, len(order) // 4), facts  # left out: too few, and perhaps enough
-    while few < many:
-        n_out = (few + many) // 2
-        kept = order[: len(order) - n_out]
-        trial = facts_of(len(points), known[0][kept], known[1][kept])
-        seeds = np.random.default_rng(0)
-        if trial.broken.any() or (
-            obedient_kmeans(points, trial.group, trial.apart, n_clusters, 2, seeds).n_broken
-        ):
-            few = n_out + 1
-        else:
-            many, found = n_out, trial
-    return found
-
-
-def doubt_of(metric: Metric, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How likely each label is wrong, by the distance of its pair."""
-    rows = metric._rows
-    far = metric._pair_distance(rows[pairs[:, 0]], rows[pairs[:, 1]])
-    return suspect.doubt(suspect.distance_curve(far, labels == 1)(far), labels)

@@ -2,9 +2,9 @@
 
 Two kinds of points see different things. The leading directions of the similarities to landmark rows
 (kernel PCA) follow the distances of all rows; whitened by how rows of one group spread, they weigh
-directions as the labelled pairs do. The eigenvectors of the neighbour graph, with the pairs written
-into it, follow chains of near rows. Few pairs are served best by both side by side, many by the first
-alone.
+directions as the labelled pairs do. The eigenvectors of the neighbour graph follow chains of near rows;
+what the labelled pairs say spreads over the graph first, to rows near theirs (exhaustive constraint
+propagation, Lu and Ip 2010). The fewer pairs there are, the more the second kind counts.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from ..base import Metric
 from .facts import Facts
-from .graph_cut import LEAST, neighbour_graph
+from .graph_cut import DENSE, LEAST, leading, neighbour_graph
 
 DIRECTIONS = 64
 LANDMARKS = 1_000
@@ -26,6 +27,9 @@ SCALE_NEIGHBOUR = 7  # the neighbour whose distance is a row's own scale
 LEAST_SCALE = 0.2  # of the median scale: rows with many copies have no scale of their own
 LINKS = 16  # to members of its group that a row gets in the graph
 BLOCK = 2_048
+SQUARE = 5_000  # rows up to which what pairs say spreads to all pairs of rows
+NEAREST = 10  # neighbours over which it spreads
+GOES_ON = 0.8  # so much of it at every step
 
 
 def directions(metric: Metric, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -106,11 +110,78 @@ def with_facts(graph: sp.csr_matrix, facts: Facts) -> sp.csr_matrix:
     return kept.maximum(inside).maximum(inside.T).tocsr()
 
 
+def spread(graph: sp.csr_matrix, facts: Facts) -> np.ndarray:
+    """Similarities of all pairs of rows: those of the graph, changed by what labelled pairs say nearby.
+
+    Pairs of rows count 1 if facts join them, -1 if facts set them apart, 0 otherwise. That spreads from
+    both rows over the graph. Where it ends up positive, rows become as much more alike; where it is
+    negative, less.
+    """
+    alike = graph.toarray()
+    rows = np.flatnonzero(_involved(facts)[facts.group])
+    if not len(rows):
+        return alike
+    walk = np.eye(len(alike)) - GOES_ON * _normalised(alike)
+    start = np.zeros((len(alike), len(rows)))
+    start[rows, np.arange(len(rows))] = 1.0
+    reach = np.linalg.solve(walk, start)
+    said = reach @ _relation(facts, facts.group[rows]) @ reach.T
+    said /= max(float(np.abs(said).max()), 1e-300)
+    said = (said + said.T) / 2.0
+    alike = np.where(said >= 0.0, 1.0 - (1.0 - said) * (1.0 - alike), (1.0 + said) * alike)
+    np.fill_diagonal(alike, 0.0)
+    return alike
+
+
+def _involved(facts: Facts) -> np.ndarray:
+    """Which groups some pair is about."""
+    involved = np.bincount(facts.group) > 1
+    involved[facts.apart] = True
+    return involved
+
+
+def _relation(facts: Facts, group: np.ndarray) -> np.ndarray:
+    """1 where two rows are of one group, -1 where their groups are different, 0 else and for a row itself."""
+    names, number = np.unique(group, return_inverse=True)
+    known = np.eye(len(names))
+    i, j = np.searchsorted(names, facts.apart).T
+    known[i, j] = known[j, i] = -1.0
+    relation = known[np.ix_(number, number)]
+    np.fill_diagonal(relation, 0.0)
+    return relation
+
+
+def _normalised(alike: np.ndarray) -> np.ndarray:
+    root = np.sqrt(np.maximum(alike.sum(axis=1), LEAST))
+    return alike / root[:, None] / root
+
+
+def of_graph(
+    graph: sp.csr_matrix, facts: Facts, n_numbers: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Leading eigenvectors of the graph, changed by what pairs say, the largest first.
+
+    All pairs of rows change up to `SQUARE` rows, beyond only those that the pairs are about.
+    """
+    n: Any = graph.shape[0]  # type: ignore[index]
+    if n > SQUARE:
+        return leading(with_facts(graph, facts), n_numbers, rng)[1][:, ::-1]
+    alike = _normalised(spread(graph, facts))
+    start = rng.uniform(-1.0, 1.0, n)
+    if n > max(DENSE, 4 * n_numbers):
+        try:
+            return eigsh(alike, k=n_numbers, which="LA", v0=start)[1][:, ::-1]
+        except ArpackNoConvergence:
+            pass
+    return eigh(alike, subset_by_index=[n - n_numbers, n - 1])[1][:, ::-1]
+
+
 def beside(points: np.ndarray, of_graph: np.ndarray, n_pairs: int) -> np.ndarray:
-    """Both kinds of points, each of unit spread; the first alone where pairs are as many as rows."""
-    if n_pairs >= len(points):
-        return _of_unit_spread(points)
-    return np.hstack([_of_unit_spread(points), np.sqrt(GRAPH_SHARE) * _of_unit_spread(of_graph)])
+    """Both kinds of points, each of unit spread; the graph's count less the more pairs there are."""
+    size = np.linalg.norm(of_graph, axis=1, keepdims=True)
+    share = GRAPH_SHARE * min(1.0, len(points) / max(1, n_pairs))
+    other = _of_unit_spread(of_graph / np.maximum(size, 1e-12))
+    return np.hstack([_of_unit_spread(points), np.sqrt(share) * other])
 
 
 def _of_unit_spread(points: np.ndarray) -> np.ndarray:
