@@ -3,6 +3,8 @@
     python benchmarks/obey.py run RESULTS.jsonl [--sets penguins ...] [--pairs 50 100 ...] [--draws 5]
         [--methods obeying PCKMeans ...]
     python benchmarks/obey.py report RESULTS.jsonl
+    python benchmarks/obey.py number [--sets ...] [--pairs 300] [--draws 1]
+    python benchmarks/obey.py wrong [--sets wine ...] [--pairs 1000] [--draws 3] [--share 0.05]
 
 Sets of `labelled_pairs_data`, at most 400 rows of each; pairs are any two rows, drawn at random. `run` adds
 a JSON line for each clustering, draw by draw, and leaves out what is there. `report` prints means over the
@@ -14,6 +16,9 @@ linkage on ours  average linkage on that forest's distances
 k-means, average linkage: on standardised rows, without the pairs
 PCKMeans, MPCKMeans, COP-KMeans: of active-semi-supervised-clustering, on standardised rows, in an environment
 of its own, which is made with venv and pip in the cache where it is missing; 10 s of computing at most
+
+`number` prints what n_clusters="auto" finds. `wrong` turns a share of the labels round and prints how many of
+the pairs that the clusters break are such.
 """
 
 from __future__ import annotations
@@ -186,20 +191,25 @@ def run(given: argparse.Namespace) -> None:
 
 
 def report(given: argparse.Namespace) -> None:
-    found: dict[tuple[str, int], dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    cells: dict[tuple[str, int], dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
     for o in lines(given.results):
-        cell = found[o["set"], o["pairs"]]
-        cell[o["method"]] += [(o["v"], o["ari"])] if "v" in o else []
-    methods = [m for m in METHODS if any(m in cell for cell in found.values())]
+        cells[o["set"], o["pairs"]][o["method"]][o["draw"]] = (
+            (o["v"], o["ari"]) if "v" in o else None
+        )
+    methods = [m for m in METHODS if any(m in cell for cell in cells.values())]
+    found = {}
+    for key, cell in cells.items():  # draws that every method has done
+        done = set.intersection(*(set(cell[m]) for m in methods))
+        found[key] = {m: [cell[m][d] for d in sorted(done) if cell[m][d]] for m in methods}
     print("| data | pairs | " + " | ".join(methods) + " |")
     print("|---|---|" + "---|" * len(methods))
     won: dict[str, list[bool]] = defaultdict(list)
     draws = set()
     for name, n_pairs in sorted(found, key=lambda cell: (list(SETS).index(cell[0]), cell[1])):
-        cell = found[name, n_pairs]
-        mean = {m: np.mean(cell[m], axis=0) for m in methods if cell[m]}
+        mean = {m: np.mean(each, axis=0) for m, each in found[name, n_pairs].items() if each}
         if OURS not in mean:
             continue
+        cell = found[name, n_pairs]
         draws.add(len(cell[OURS]))
         best = np.max([mean[m] for m in mean if m != OURS], axis=0)
         kinds = ["all", "chosen on" if name in CHOOSE else "confirmed on"]
@@ -207,14 +217,15 @@ def report(given: argparse.Namespace) -> None:
             for i, score in enumerate(("V-measure", "ARI")):
                 won[f"{kind}, {score}"].append(bool(mean[OURS][i] >= best[i] - 0.01))
         top = max(m[0] for m in mean.values()) - 0.01
-        cells = [
-            f"{'**' * (mean[m][0] >= top)}{mean[m][0]:.2f}{'**' * (mean[m][0] >= top)} / {mean[m][1]:.2f}"
-            if m in mean
-            else ""
-            for m in methods
-        ]
+        cells = []
+        for m in methods:
+            if m not in mean:
+                cells.append("")
+                continue
+            bold = "**" if mean[m][0] >= top else ""
+            cells.append(f"{bold}{mean[m][0]:.2f}{bold}")
         print(f"| {name} | {n_pairs:,} | " + " | ".join(cells) + " |")
-    print(f"\nV-measure / adjusted Rand index, means over {min(draws)} to {max(draws)} draws.")
+    print(f"\nV-measure, means over {min(draws)} to {max(draws)} draws.")
     for kind, each in won.items():
         print(
             f"obeying is best or within .01 in {sum(each)} of {len(each)} cells "
@@ -222,6 +233,48 @@ def report(given: argparse.Namespace) -> None:
         )
     broken = sum(o.get("broken", 0) for o in lines(given.results) if o["method"] == OURS)
     print(f"{broken} labelled pairs broken")
+
+
+def number(given: argparse.Namespace) -> None:
+    """What n_clusters="auto" finds, set by set."""
+    warnings.simplefilter("ignore")
+    near = total = 0
+    print("| data | true | found | next best | by eigenvalues alone |\n|---|---|---|---|---|")
+    for name in given.sets:
+        for draw in range(given.draws):
+            question = Question(name, given.pairs, draw)
+            frozen = FrozenEstimator(question.forest)
+            model = MetricSpectralClustering("auto", frozen, random_state=draw)
+            model.fit(question.X, pairs=question.pairs, pair_labels=question.labels)
+            plain = MetricSpectralClustering("auto", frozen, obey=False, random_state=draw)
+            by_graph = plain.fit(question.X).n_clusters_
+            total += 1
+            near += abs(model.n_clusters_ - question.k) <= 1
+            cells = (name, question.k, model.n_clusters_, model.runner_up_, by_graph)
+            print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+    print(f"\n{given.pairs} pairs: within 1 of the true number in {near} of {total}")
+
+
+def wrong(given: argparse.Namespace) -> None:
+    """How many of the broken pairs are wrong ones."""
+    warnings.simplefilter("ignore")
+    print(
+        "| data | wrong labels | broken | of them wrong | share | V-measure |\n|---|---|---|---|---|---|"
+    )
+    for name in given.sets:
+        counts, scores = np.zeros(3, int), []
+        for draw in range(given.draws):
+            question = Question(name, given.pairs, draw)
+            turned = np.random.default_rng((draw, 1)).random(given.pairs) < given.share
+            question.labels = np.where(turned, -question.labels, question.labels)
+            found = question.obeying()
+            together = found[question.pairs[:, 0]] == found[question.pairs[:, 1]]
+            broken = together != (question.labels == 1)
+            counts += [turned.sum(), broken.sum(), (broken & turned).sum()]
+            scores.append(v_measure_score(question.y, found))
+        share = counts[2] / max(counts[1], 1)
+        cells = (name, *counts, f"{100 * share:.0f} %", f"{np.mean(scores):.2f}")
+        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 def main() -> None:
@@ -233,6 +286,17 @@ def main() -> None:
     running.add_argument("--pairs", nargs="+", type=int, default=PAIRS)
     running.add_argument("--draws", type=int, default=5)
     running.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    counting = commands.add_parser("number")
+    counting.set_defaults(does=number)
+    counting.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    counting.add_argument("--pairs", type=int, default=300)
+    counting.add_argument("--draws", type=int, default=1)
+    erring = commands.add_parser("wrong")
+    erring.set_defaults(does=wrong)
+    erring.add_argument("--sets", nargs="+", default=["wine", "digits", "segmentation"])
+    erring.add_argument("--pairs", type=int, default=1_000)
+    erring.add_argument("--draws", type=int, default=3)
+    erring.add_argument("--share", type=float, default=0.05)
     reporting = commands.add_parser("report")
     reporting.set_defaults(does=report)
     for command in (running, reporting):

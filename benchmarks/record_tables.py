@@ -103,6 +103,12 @@ def trees(question: Question) -> dict[str, Any]:
 
 
 def peer(question: Question, name: str, python: Path, limit: int) -> dict[str, Any]:
+    found = matches_of(question, name, python, limit)
+    return found if isinstance(found, dict) else question.rates(*found)
+
+
+def matches_of(question: Question, name: str, python: Path, limit: int) -> Any:
+    """(rows of the one table, rows of the other) of a peer's matches, or why there are none."""
     folder = cache_folder() / "peers" / "work" / question.truth.name
     written(question, folder)
     done = subprocess.run(
@@ -116,7 +122,7 @@ def peer(question: Question, name: str, python: Path, limit: int) -> dict[str, A
     a, b = found["a"].to_numpy(), found["b"].to_numpy()
     if len(question.truth.tables) == 1:
         a, b = np.unique(np.sort(np.column_stack([a, b]), axis=1), axis=0).T
-    return question.rates(a, b)
+    return a, b
 
 
 def written(question: Question, folder: Path) -> None:

@@ -206,6 +206,23 @@ def test_clusters_are_as_many_as_asked_for(shop, tmp_path):
     assert pd.read_parquet(tmp_path / "c.parquet")["cluster"].nunique() == n
 
 
+def test_clusters_keep_labelled_pairs(shop, tmp_path):
+    result = good("cluster", shop, "--pairs", LABELLED, "-o", tmp_path / "c.csv")
+    found = pd.read_csv(tmp_path / "c.csv").set_index("id")
+    said = re.search(r"([\d,]+) labelled pairs are kept(?:; ([\d,]+) contradict)?", result.stderr)
+    pairs = pd.read_csv(LABELLED).iloc[:, :3]
+    pairs.columns = ["a", "b", "answer"]
+    known = pairs["a"].isin(found.index) & pairs["b"].isin(found.index)
+    pairs = pairs[known & pairs["answer"].isin(["same", "different"])]
+    together = found.loc[pairs["a"], "cluster"].to_numpy() == found.loc[pairs["b"], "cluster"]
+    n_broken = (together.to_numpy() != (pairs["answer"] == "same")).sum()
+    assert n_broken <= int(said[2] or 0)
+    assert found["membership"].between(0, 1).all()
+    assert "estimated number of clusters" in result.stderr
+    (tmp_path / "odd.csv").write_text("a,b,answer\nx,y,1\n")
+    assert "no pair names two" in run("cluster", shop, "--pairs", tmp_path / "odd.csv").stderr
+
+
 def test_distances_of_two_rows(shop):
     answer = json.loads(good("distance", shop, "S0001", "S0002", "--json").stdout)
     metric, frame = metricforest.load(shop), pd.read_csv(PRODUCTS)

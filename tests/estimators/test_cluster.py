@@ -18,7 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import PlainEuclidean, three_clusters
 from metricforest import HierarchyForest, MetricSpectralClustering
-from metricforest.estimators import graph_cut
+from metricforest.estimators import graph_cut, points
+from metricforest.estimators.facts import facts_of
 
 
 def forest(n_trees=20, random_state=0):
@@ -155,9 +156,14 @@ def test_no_cut_in_two_is_better_on_ten_rows():
 @pytest.mark.parametrize("n_clusters", [2, 4, 5, 7])
 def test_pieces_and_clusters_of_other_number(n, n_clusters):
     X, blob = blobs(5, n)
-    found = MetricSpectralClustering(
+    clustering = MetricSpectralClustering(
         n_clusters, PlainEuclidean(), 8, obey=False, random_state=0
-    ).fit_predict(X)
+    )
+    if n_clusters < 5:
+        with pytest.warns(UserWarning, match=f"in 5 pieces, more than n_clusters={n_clusters}"):
+            found = clustering.fit_predict(X)
+    else:
+        found = clustering.fit_predict(X)
     assert len(set(found)) == n_clusters
     # Fewer clusters: blobs stay whole. More: no cluster has rows of two blobs.
     inner, outer = (blob, found) if n_clusters <= 5 else (found, blob)
@@ -256,6 +262,7 @@ def test_memory_grows_with_the_rows_and_not_their_square():
     [
         ({"n_clusters": 0}, 60, ValueError, "n_clusters must be at least 1, got 0"),
         ({"n_clusters": "3"}, 60, TypeError, "n_clusters must be an int, got '3'"),
+        ({"n_clusters": "many"}, 60, TypeError, "n_clusters must be an int, got 'many'"),
         ({"n_clusters": 61}, 60, ValueError, "n_clusters=61 is more than n_samples=60"),
         ({"n_init": 0}, 60, ValueError, "n_init must be at least 1, got 0"),
         ({"sigma": 0.0}, 60, ValueError, r"sigma must be in \(0.0, inf\), got 0.0"),
@@ -363,3 +370,97 @@ def test_more_rows_apart_than_clusters_are_an_answer_that_names_what_is_broken()
             3, HierarchyForest(10, random_state=0), random_state=0
         ).fit(X, pairs=pairs, pair_labels=np.full(len(pairs), -1))
     assert 0 < len(clustering.broken_pairs_) <= 3
+
+
+# ----------------------------------------------------------------------------- pairs at their worst
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_consistent_pairs_are_never_broken_whatever_the_rows_say(seed):
+    """Random graphs of pairs about classes that have nothing to do with the rows."""
+    rng = np.random.default_rng(seed)
+    k, n = int(rng.integers(2, 5)), 40
+    X, hidden = rng.normal(size=(n, 3)), rng.integers(0, k, n)
+    a, b = np.triu_indices(n, 1)
+    drawn = rng.choice(len(a), int(rng.integers(5, 200)), replace=False)
+    pairs = np.column_stack([a[drawn], b[drawn]])
+    same = hidden[pairs[:, 0]] == hidden[pairs[:, 1]]
+    metric = FrozenEstimator(PlainEuclidean().fit(X))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such clusters are not stable
+        clustering = MetricSpectralClustering(k, metric, 10, n_init=5, random_state=seed)
+        found = clustering.fit_predict(X, pairs=pairs, pair_labels=same)
+    assert len(clustering.broken_pairs_) == 0
+    assert ((found[pairs[:, 0]] == found[pairs[:, 1]]) == same).all()
+
+
+def test_a_triangle_of_same_same_different_breaks_one_pair():
+    X, _ = blobs(2, 40)
+    metric = FrozenEstimator(PlainEuclidean().fit(X))
+    clustering = MetricSpectralClustering(2, metric, 8, random_state=0)
+    clustering.fit(X, pairs=[[0, 2], [2, 4], [0, 4], [0, 1]], pair_labels=[1, 1, -1, -1])
+    assert len(clustering.broken_pairs_) == 1
+
+
+def test_must_links_that_join_half_the_table():
+    X, blob = blobs(4, 80)
+    half = np.flatnonzero(blob < 2)
+    chain = np.column_stack([half[:-1], half[1:]])
+    metric = FrozenEstimator(PlainEuclidean().fit(X))
+    clustering = MetricSpectralClustering(3, metric, 8, random_state=0)
+    found = clustering.fit_predict(X, pairs=chain, pair_labels=np.ones(len(chain)))
+    assert v_measure_score(np.maximum(blob, 1), found) == pytest.approx(1.0)
+
+
+def test_equal_rows_keep_their_pairs():
+    pairs = np.array([[0, 1], [1, 2], [3, 4], [0, 3]])
+    clustering = MetricSpectralClustering(2, forest(2), 5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nothing tells the other rows apart
+        found = clustering.fit_predict(np.ones((20, 3)), pairs=pairs, pair_labels=[1, 1, 1, -1])
+    assert len(clustering.broken_pairs_) == 0
+    assert found[0] == found[1] == found[2] != found[3] == found[4]
+
+
+def test_what_pairs_say_spreads_to_rows_nearby():
+    X, blob = blobs(3, 60, spread=6.0)
+    metric = PlainEuclidean().fit(X)
+    graph = graph_cut.joined(points.adaptive_graph(*metric.kneighbors(None, 8)), metric, 1.0)
+    rows = [np.flatnonzero(blob == b) for b in range(3)]
+    nothing = facts_of(60, np.empty((0, 2), np.int64), np.empty(0))
+    plain = points.spread(graph, nothing)
+    np.testing.assert_array_equal(plain, graph.toarray())
+    told = np.array([[rows[0][0], rows[1][0]], [rows[1][0], rows[2][0]]])
+    alike = points.spread(graph, facts_of(60, told, np.array([1, -1])))
+    np.testing.assert_array_equal(alike, alike.T)
+    others = [r[1:] for r in rows]
+    assert alike[np.ix_(others[0], others[1])].mean() > plain[np.ix_(others[0], others[1])].mean()
+    assert alike[np.ix_(others[1], others[2])].mean() <= plain[np.ix_(others[1], others[2])].mean()
+
+
+# ---------------------------------------------------------------------------- the number of clusters
+
+
+def test_pairs_tell_the_number_of_clusters():
+    X, y, pairs, labels, _ = wine_pairs(200, 0)
+    clustering = MetricSpectralClustering("auto", HierarchyForest(30, alpha=4, random_state=0))
+    clustering.set_params(random_state=0).fit(X, pairs=pairs, pair_labels=labels)
+    assert clustering.n_clusters_ == 3
+    assert clustering.runner_up_ in (2, 4)
+    assert set(clustering.n_clusters_scores_) >= {2, 3, 4}
+    assert clustering.membership_.shape == (len(X), 3)
+    assert v_measure_score(y, clustering.labels_) > 0.8
+
+
+def test_without_pairs_a_threshold_or_the_graph_tells_the_number():
+    X, blob = blobs(4, 120)
+    metric = PlainEuclidean().fit(X)
+    clustering = MetricSpectralClustering("auto", FrozenEstimator(metric), 8, random_state=0)
+    for obey in (True, False):
+        assert clustering.set_params(obey=obey).fit(X).n_clusters_ == 4
+    assert clustering.n_clusters_scores_ == {}
+    near = blob[:, None] == blob
+    metric.threshold_ = float(metric.pairwise_distances(X)[near].max())
+    clustering.set_params(obey=True).fit(X)
+    assert clustering.n_clusters_ == 4
+    assert clustering.n_clusters_scores_[4] > clustering.n_clusters_scores_[3]

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .common import (
-    destination,
+    Result,
     example,
     jobs_option,
     load_model,
     main,
     naming,
+    pairs_option,
     result_options,
     say,
     sep_option,
     whole_table,
 )
-from .fit import check_ids, joined, read_pairs, settle_header
+from .fit import checked_pairs, joined, read_pairs
 
 if TYPE_CHECKING:
     from ..estimators.cluster import MetricSpectralClustering
@@ -36,12 +37,7 @@ CLUSTERS = ("id", "cluster")  # the columns by which an earlier result is known
 )
 @click.argument("model")
 @click.argument("table", required=False)
-@click.option(
-    "--pairs",
-    metavar="FILE",
-    multiple=True,
-    help="Labelled pairs that the clusters keep: two ids and same or different. May be given several times.",
-)
+@pairs_option(" that the clusters keep")
 @click.option(
     "-n", "n_clusters", type=click.IntRange(1), help="Number of clusters. [default: an estimate]"
 )
@@ -57,10 +53,7 @@ def cluster(
     n_clusters: int | None,
     n_neighbors: int,
     seed: int,
-    output: str | None,
-    format_: str | None,
-    as_json: bool,
-    force: bool,
+    result: Result,
     sep: str | None,
     jobs: int,
 ) -> None:
@@ -77,7 +70,7 @@ def cluster(
     from ..tables.files import pandas
     from ..tables.pair_labels import row_ids
 
-    to = destination(output, format_, as_json, force, CLUSTERS, (model, table, *pairs))
+    to = result.checked(CLUSTERS, model, table, *pairs)
     metric: TableMetric = load_model(model, jobs)
     frame = None if table is None else whole_table(metric, table, sep)
     with naming(table or model):
@@ -85,11 +78,9 @@ def cluster(
         ids = metric.ids_ if frame is None else row_ids(as_table(frame), metric.id)
         if len(ids) < 2 or (n_clusters or 2) > len(ids):
             raise ValueError(f"{len(ids)} rows are too few for {n_clusters or 2} clusters")
-        if getattr(metric, "threshold_", None) is not None and searcher is not metric:
-            searcher.threshold_ = metric.threshold_
     known = known_pairs(pairs, ids, table or model)
     found = MetricSpectralClustering(n_clusters or AUTO, None, n_neighbors, random_state=seed)
-    found._cluster(searcher, known)
+    found._cluster(searcher, known, getattr(metric, "threshold_", None))
     say_what(found, n_clusters is None, len(known[0]))
     sure = found.membership_[np.arange(len(ids)), found.labels_]
     columns = {"id": ids, "cluster": found.labels_, "membership": sure.round(4)}
@@ -106,10 +97,7 @@ def known_pairs(paths: tuple[str, ...], ids: Any, where: str) -> Any:
     if not paths:
         return np.empty((0, 2), np.int64), np.empty(0, np.int64)
     rows = pandas().DataFrame({"id": ids})
-    labelled = []
-    for path in paths:
-        labelled.append(settle_header(read_pairs(path), rows, "id"))
-        check_ids(labelled[-1], rows, "id", where, path)
+    labelled = checked_pairs([read_pairs(path) for path in paths], rows, "id", where, paths)
     with naming(", ".join(paths)):
         found = read_labelled_pairs(joined(labelled), None, ids)
         check_labelled_pairs(found)
@@ -121,7 +109,7 @@ def say_what(found: MetricSpectralClustering, estimated: bool, n_pairs: int) -> 
     if estimated:
         other = found.runner_up_
         second = f" (next best: {other})" if other != found.n_clusters_ else ""
-        say(f"estimated number of clusters: {found.n_clusters_}{second}; -n asks for another")
+        say(f"estimated number of clusters: {found.n_clusters_}{second}; -n sets another")
     if n_pairs:
         n_broken = len(found.broken_pairs_)
         say(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import ClusterMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
@@ -20,7 +21,8 @@ from sklearn.utils import check_random_state
 from ..base import Metric
 from ..checks import check_flag, check_real, check_whole
 from ..supervision.constraints import check_pairs
-from .graph_cut import LEAST, affinity, cut, estimate_n_clusters
+from ..warn import warn
+from .graph_cut import LEAST, affinity, cut, estimate_n_clusters, neighbour_graph
 from .neighbors import MetricUser
 from .obeying import Number, Pairs, choose_number, consistent, ground_of, obeying
 
@@ -45,8 +47,9 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
     n_clusters : int or "auto", default=8
         "auto": the number that labelled pairs speak for. Pairs are held out in turn, the rows
         clustered without them, and the number counts for which most held-out pairs come out right and
-        the clusters change least. With fewer than 8 pairs of a kind, or without `obey`, the graph's
-        eigenvalues decide: a rule of thumb.
+        the clusters change least. With fewer than 8 pairs of a kind the threshold of a frozen metric
+        says which rows are the same; without it, or without `obey`, the graph's eigenvalues decide: a rule
+        of thumb.
     metric : Metric, default=None
         Learned by `fit`. None: ``HierarchyForest()``. A metric that is learned already and shall stay
         as it is: ``FrozenEstimator(metric)``.
@@ -128,7 +131,7 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         n_rows = self._check_rows(X, reset=True)
         if n_rows < 2:
             raise ValueError(f"clustering needs at least 2 rows, got n_samples={n_rows}")
-        if self.n_clusters != AUTO and self.n_clusters > n_rows:
+        if not isinstance(self.n_clusters, str) and self.n_clusters > n_rows:
             raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
         known = (np.empty((0, 2), np.int64), np.empty(0, np.int64))
         pairs, pair_labels = labelled["pairs"], labelled["pair_labels"]
@@ -136,35 +139,51 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
             known = check_pairs(pairs, pair_labels, n_rows)
             if self.obey and isinstance(self.metric, FrozenEstimator):
                 labelled = {**labelled, "pairs": None, "pair_labels": None}
-        self._cluster(self._learn(X, y, labelled), known)
+        frozen = getattr(self.metric, "estimator", None)  # its threshold is not the copy's
+        threshold = getattr(frozen, "threshold_", None)
+        self._cluster(self._learn(X, y, labelled), known, threshold)
 
-    def _cluster(self, metric: Metric, known: Pairs) -> None:
-        """Cluster the rows that a metric searches."""
+    def _cluster(self, metric: Metric, known: Pairs, threshold: float | None) -> None:
+        """Cluster the rows that a metric searches; rows no farther apart than a threshold are the same."""
         self.metric_ = metric
         neighbours = self._nearest(None, min(self.n_neighbors, metric._n_indexed() - 1))
         rng = check_random_state(self.random_state)
-        (self._obey if self.obey else self._cut)(neighbours, known, rng)
+        if self.obey:
+            self._keep_pairs(neighbours, known, threshold, rng)
+        else:
+            self._cut(neighbours, rng)
         together = self.labels_[known[0][:, 0]] == self.labels_[known[0][:, 1]]
         self.broken_pairs_ = known[0][together != (known[1] == 1)]
         self.membership_ = self._membership(*neighbours)
 
-    def _obey(self, neighbours: Any, known: Pairs, rng: np.random.RandomState) -> None:
+    def _keep_pairs(
+        self, neighbours: Any, known: Pairs, threshold: float | None, rng: np.random.RandomState
+    ) -> None:
         ground = ground_of(self.metric_, neighbours, rng)
         if self.n_clusters == AUTO:
-            self._keep_number(choose_number(ground, known, min(MOST, len(neighbours[0]))))
+            most = min(MOST, len(neighbours[0]))
+            self._keep_number(choose_number(ground, known, most, threshold))
         else:
             self._keep_number(self._given())
         facts = consistent(ground, known)
         found = obeying(ground, known, facts, self.n_clusters_, self.n_init)
         self.labels_, self.affinity_matrix_, self.stability_ = found
 
-    def _cut(self, neighbours: Any, known: Pairs, rng: np.random.RandomState) -> None:
-        self.affinity_matrix_ = affinity(self.metric_, *neighbours, self.sigma)
+    def _cut(self, neighbours: Any, rng: np.random.RandomState) -> None:
+        distance, index = neighbours
+        self.affinity_matrix_ = affinity(self.metric_, distance, index, self.sigma)
         if self.n_clusters == AUTO:
             found = estimate_n_clusters(self.affinity_matrix_, rng)
             self._keep_number(Number(found, found, {}))
         else:
             self._keep_number(self._given())
+        graph = neighbour_graph(np.ones(index.shape), index)
+        n_pieces = connected_components(graph, directed=False)[0]
+        if n_pieces > self.n_clusters_:
+            warn(
+                f"the neighbour graph is in {n_pieces} pieces, more than n_clusters={self.n_clusters_}: "
+                "which of them go together is decided by one edge each; more n_neighbors or obey=True may help"
+            )
         self.labels_ = cut(self.affinity_matrix_, self.n_clusters_, self.n_init, rng)
         self.stability_ = np.nan
 

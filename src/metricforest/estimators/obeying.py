@@ -3,8 +3,9 @@
 The number of clusters is chosen by pairs held out: without a fold of the pairs the rows are clustered for
 every number, and the fold's pairs say how well. Too few clusters put different rows together, too many
 set same rows apart, so the mean share of "same" and "different" pairs that come out right is greatest near
-the true number. How alike the folds' clusters are counts a little too. Without pairs, a metric's threshold
-says of any two rows whether they are the same.
+the true number. How alike the folds' clusters are counts a little too. Of numbers that do about as well the
+least counts: where few pairs are the same, hardly anything tells against too many. Without pairs, a metric's
+threshold says of any two rows whether they are the same.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FEWEST = 8  # pairs of each kind from which on the number of clusters is chosen 
 ASKED = 20_000  # pairs of rows that a threshold is asked about
 MOST_BY_GRAPH = 20
 STARTS = 2  # of k-means for each number that is tried
-PATIENCE = 8  # numbers beyond the best so far that are tried
+PATIENCE = 8  # numbers beyond the best one that are tried
 STABLE = 0.02  # what the stability of a number counts beside the share of pairs that come out right
 
 Pairs = tuple[np.ndarray, np.ndarray]  # rows int64 [m, 2], labels +1 or -1 [m]
@@ -165,12 +166,11 @@ class Number(NamedTuple):
     scores: dict[int, float]  # of every number tried; empty where pairs were too few
 
 
-def choose_number(ground: Ground, known: Pairs, most: int) -> Number:
-    """The number of clusters, 2 to `most`, that pairs speak for, or the metric's threshold.
+def choose_number(ground: Ground, known: Pairs, most: int, threshold: float | None) -> Number:
+    """The number of clusters, 2 to `most`, that pairs speak for, or the metric's threshold, if there is one.
 
     With neither it is what a leap in the graph's eigenvalues says.
     """
-    threshold = getattr(ground.metric, "threshold_", None)
     if fewest(known[1] != SAME) >= FEWEST:
         trials = _held_out(ground, known, most)
     elif threshold is not None:
@@ -182,12 +182,17 @@ def choose_number(ground: Ground, known: Pairs, most: int) -> Number:
         found = estimate_n_clusters(ground.graph, rng, min(most, MOST_BY_GRAPH))
         return Number(found, found, {})
     scores: dict[int, float] = {}
+    errors: dict[int, float] = {}
+    best = 2
     for n_clusters in range(2, most + 1):
-        scores[n_clusters] = _score(trials, n_clusters)
-        if n_clusters >= max(scores, key=scores.__getitem__) + PATIENCE:
+        scores[n_clusters], errors[n_clusters] = _score(trials, n_clusters)
+        top = max(scores, key=scores.__getitem__)
+        best = next(n for n in scores if scores[n] >= scores[top] - errors[top])
+        if n_clusters >= best + PATIENCE:
             break
-    order = sorted(scores, key=lambda n: (-scores[n], n))
-    return Number(order[0], order[min(1, len(order) - 1)], scores)
+    others = [n for n in scores if n != best]
+    runner_up = max(others, key=scores.__getitem__) if others else best
+    return Number(best, runner_up, scores)
 
 
 class _Trial(NamedTuple):
@@ -231,8 +236,11 @@ def settled(facts: Facts, pairs: np.ndarray) -> np.ndarray:
     return (a == b) | np.isin(a * facts.n_groups + b, keys)
 
 
-def _score(trials: list[_Trial], n_clusters: int) -> float:
-    """Mean share of "same" and "different" pairs that come out right; how alike folds' clusters are."""
+def _score(trials: list[_Trial], n_clusters: int) -> tuple[float, float]:
+    """Mean share of "same" and "different" pairs that come out right, and its standard error.
+
+    A little is added for how alike the clusters of all folds are.
+    """
     labels = []
     for trial in trials:
         seeds = np.random.default_rng(trial.seed)
@@ -247,10 +255,15 @@ def _score(trials: list[_Trial], n_clusters: int) -> float:
             for label, trial in zip(labels, trials, strict=True)
         ]
     )
-    right = [
-        np.mean(together[same == kind] == kind) for kind in (True, False) if (same == kind).any()
-    ]
+    right, square = [], 0.0
+    for kind in (True, False):
+        n, own = int((same == kind).sum()), int((together[same == kind] == kind).sum())
+        if n:
+            share = (own + 1) / (n + 2)  # never quite sure
+            right.append(own / n)
+            square += share * (1.0 - share) / n
     alike = [
         adjusted_rand_score(labels[i], labels[j]) for i in range(len(labels)) for j in range(i)
     ]
-    return float(np.mean(right) + STABLE * np.mean(alike or [1.0]))
+    score = float(np.mean(right) + STABLE * np.mean(alike or [1.0]))
+    return score, float(np.sqrt(square)) / len(right)
