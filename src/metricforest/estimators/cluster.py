@@ -182,7 +182,7 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
         if n_pieces > self.n_clusters_:
             warn(
                 f"the neighbour graph is in {n_pieces} pieces, more than n_clusters={self.n_clusters_}: "
-                "which of them go together is decided by one edge each; more n_neighbors or obey=True may help"
+                "one edge each decides which of them go together; more n_neighbors or obey=True may help"
             )
         self.labels_ = cut(self.affinity_matrix_, self.n_clusters_, self.n_init, rng)
         self.stability_ = np.nan
