@@ -13,6 +13,7 @@ from metricforest.rivals import (
     BoostMetric,
     Euclidean,
     RandomForestDistance,
+    mapped,
 )
 from metricforest.rivals.mapped import PRECISION
 
@@ -115,3 +116,25 @@ def test_a_forest_is_loaded_as_what_it_is(tmp_path):
     metric.save(tmp_path / "metric.mf")
     again = metricforest.load(tmp_path / "metric.mf")
     np.testing.assert_array_equal(again.pairwise_distances(X), metric.pairwise_distances(X))
+
+
+@pytest.mark.parametrize("d", [4, 20])
+def test_many_queries_are_searched_piece_by_piece(d, monkeypatch):
+    """So that an interrupt does not wait for all of them; the answer is the same."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, d)).round(1)  # with rows that are equally far
+    metric = Euclidean().fit(X)
+    queries = np.concatenate([X[:100], rng.normal(size=(900, d)).round(1)])
+    whole = metric.kneighbors(queries, 4)
+    asked = []
+    at_once = mapped.MappedMetric._nearest_at_once
+
+    def counted(self, some, k):
+        asked.append(len(some))
+        return at_once(self, some, k)
+
+    monkeypatch.setattr(mapped, "AT_ONCE", 1)
+    monkeypatch.setattr(mapped.MappedMetric, "_nearest_at_once", counted)
+    for got, want in zip(metric.kneighbors(queries, 4), whole, strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert asked == [256, 256, 256, 232]

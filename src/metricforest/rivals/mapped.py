@@ -29,6 +29,8 @@ MOST_IN_TREE = 15  # features of rows that are searched in a k-d tree, which mea
 PRECISION = 1e-9  # to which the neighbours found are the nearest, relative to their distance
 LARGEST = 1e150  # in a mapped row; squares of more overflow
 BLOCK = 1 << 22  # distances measured at once where the index is in doubt
+AT_ONCE = 1 << 31  # queries times numbers of the index in one search: some tenths of a second
+LEAST_AT_ONCE = 256  # queries
 
 
 class Standardised(Metric):
@@ -136,6 +138,18 @@ class MappedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Standardis
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
         k = check_n_neighbors(k, len(self._rows), queries is None)
+        step = max(LEAST_AT_ONCE, AT_ONCE // self._rows.size)
+        if queries is None or len(queries) <= step:
+            return self._nearest_at_once(queries, k)
+        # piece by piece: an interrupt waits for a call of scikit-learn's index
+        parts = [
+            self._nearest_at_once(queries[low : low + step], k)
+            for low in range(0, len(queries), step)
+        ]
+        distance, index = map(np.concatenate, zip(*parts, strict=True))
+        return distance, index
+
+    def _nearest_at_once(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
         rows = self._rows if queries is None else queries
         found, index = self._finder.kneighbors(queries, k)
         each = np.repeat(np.arange(len(rows)), k)
