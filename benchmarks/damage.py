@@ -196,7 +196,7 @@ def array_changed(
     new = bytearray(arrays[i])
     try:
         item = np.dtype(row["dtype"]).itemsize
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, ValueError):
         item = 1
     item = max(1, item)
     way = draw.randrange(5)
