@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
-from tqdm.auto import tqdm
 
 from . import core
 from .base import location_and_scale
@@ -173,6 +172,8 @@ def _run(jobs: Iterable, total: int, metric: Any) -> Iterator:
     if not metric.verbose:
         yield from Parallel(n_jobs=metric.n_jobs, prefer="threads")(jobs)
         return
+    from tqdm.auto import tqdm  # only here: it takes a while to import
+
     parallel = Parallel(n_jobs=metric.n_jobs, prefer="threads", return_as="generator")
     # disable=None: only where somebody looks on, in a terminal or a notebook
     yield from tqdm(parallel(jobs), "trees", total, disable=None)

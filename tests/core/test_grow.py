@@ -1,16 +1,13 @@
 """Growing trees: seeds, features, constraints passed down, nodes that will not split."""
 
-import gc
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from conftest import balance_scale, fruit_and_cycles, three_clusters
 from metricforest.core import grow
-from metricforest.core.compiled import collector_resting
 from metricforest.core.forest import LEAF, check_forest
 from metricforest.core.ssmmc import CANNOT, MUST
+from metricforest.core.tree import grow_tree
 from metricforest.supervision.constraints import Constraints, gather
 
 
@@ -32,7 +29,7 @@ def settings(**changes):
 def tree(X, table=None, seed=0, subgradient=None, **changes):
     table = gather(len(X)) if table is None else table
     rows = np.ascontiguousarray(X, np.float32)
-    forest, stats = grow.grow_tree(
+    forest, stats = grow_tree(
         rows, table.members, table.kind, seed, settings(**changes), subgradient
     )
     check_forest(forest, rows.shape[1])
@@ -185,8 +182,8 @@ def test_read_only_and_writable_inputs_give_the_same_tree():
     X = np.ascontiguousarray(X, np.float32)
     frozen = X.copy()
     frozen.flags.writeable = False
-    first, _ = grow.grow_tree(X, *table, 3, settings())
-    second, _ = grow.grow_tree(frozen, *table, 3, settings())
+    first, _ = grow_tree(X, *table, 3, settings())
+    second, _ = grow_tree(frozen, *table, 3, settings())
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(X, frozen)
@@ -212,23 +209,3 @@ def test_trees_differ_when_every_feature_is_used():
     table = gather(len(X), pairs, labels)
     roots = [tree(X, table, seed=seed, d_k=4)[0].weights[0] for seed in range(8)]
     assert len({root.tobytes() for root in roots}) > 4
-
-
-def test_collector_rests_while_compiling_and_no_longer():
-    new, compiled = SimpleNamespace(signatures=[]), SimpleNamespace(signatures=["once"])
-    assert gc.isenabled()
-    with collector_resting(new):
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    with collector_resting(compiled):
-        assert gc.isenabled()
-    with pytest.raises(KeyboardInterrupt), collector_resting(new):
-        raise KeyboardInterrupt
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with collector_resting(new):
-            pass
-        assert not gc.isenabled()  # as whoever turned it off left it
-    finally:
-        gc.enable()

@@ -7,9 +7,10 @@ from .compiled import kernel
 from .descent import descend, leaves_of, next_node, project, sigmoid
 from .distance import PAIRS_PER_TASK, distance_at, pair_distance, pairwise_distance, separating_node
 from .forest import LEAF, Forest, check_forest, join_forests, read_only, read_only_view
-from .grow import STATISTICS, Settings, grow_tree
+from .grow import STATISTICS, Settings
 from .parallel import aside, in_parallel, interruptible, is_interrupt, row_ranges
 from .ssmmc import CANNOT, MUST, TRIPLET
+from .tree import grow_tree
 
 __all__ = [
     "CANNOT",

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import apart, inner
 from .dense import (
     TALL,
     add_row,
@@ -66,7 +66,7 @@ class Rows(NamedTuple):
     values: np.ndarray  # float32 [n, padded(d + 1)]
 
 
-@kernel
+@apart
 def project_all(rows, w, p):
     """p = v.x + b of every point."""
     n, width = rows.values.shape
@@ -80,7 +80,7 @@ def project_all(rows, w, p):
         row_dot(rows.values, i, v, p)
 
 
-@kernel
+@apart
 def gather_all(rows, c, lam, w, grad):
     """grad = lam w + (sum_i c_i x_i, sum_i c_i). Four points with c_i = 0 cost nothing."""
     n, width = rows.values.shape
@@ -100,7 +100,7 @@ def gather_all(rows, c, lam, w, grad):
             grad[k] += part[k]
 
 
-@kernel
+@apart
 def evaluate(p, groups, tau, c, near):
     """Loss of the projections `p`, and the derivative `c` of the smoothed one by each of them.
 
@@ -192,7 +192,7 @@ def evaluate(p, groups, tau, c, near):
     return hard, soft, excess
 
 
-@kernel
+@inner
 def pair_support(h1, h2, tau):
     """`simplex_support` of a pair without a branch: (top, reach, number, lead of the top)."""
     zero = np.float32(0.0)
@@ -206,7 +206,7 @@ def pair_support(h1, h2, tau):
     return top, reach, np.float32(3.0 if all_three else 2.0), lead
 
 
-@kernel
+@inner
 def simplex_support(p, groups, g, top, tau):
     """(reach, number) of the entries with q_e > 0, those less than `reach` below the `top` one.
 
@@ -230,7 +230,7 @@ def simplex_support(p, groups, g, top, tau):
         reach = (tau + total) / count
 
 
-@kernel
+@inner
 def n_curved(groups, near):
     """At most so many rows does `curved_rows` fill."""
     count = 0
@@ -239,7 +239,7 @@ def n_curved(groups, near):
     return count
 
 
-@kernel
+@apart
 def curved_rows(rows, p, groups, tau, near, alone, Z):
     """Rows Z with Z'Z = the second derivative of the smoothed loss by w; returns their number.
 
@@ -315,7 +315,7 @@ def curved_rows(rows, p, groups, tau, near, alone, Z):
     return r
 
 
-@kernel
+@apart
 def newton_direction(Z, n, lam, grad, direction):
     """direction = -(lam I + Z'Z)^-1 grad, of the first n rows of Z. Returns how often it went through Z.
 
@@ -369,14 +369,14 @@ def newton_direction(Z, n, lam, grad, direction):
     return 2.0 * products
 
 
-@kernel
+@inner
 def add_scaled(p, a, q, out):
     a = np.float32(a)
     for i in range(p.size):
         out[i] = p[i] + a * q[i]
 
 
-@kernel
+@apart
 def minimise(rows, groups, lam, tol, floor, tau, max_iter, w, p):
     """Minimise J from `w`; `w` and its projections `p` are updated in place.
 

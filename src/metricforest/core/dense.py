@@ -20,7 +20,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic as numba_intrinsic
 
-from .compiled import kernel
+from .compiled import apart, inner, kernel
 
 intrinsic: Any = numba_intrinsic  # what it decorates is called without the first argument
 
@@ -309,7 +309,7 @@ def padded(size):
     return (size + 15) // 16 * 16
 
 
-@kernel
+@inner
 def cleared(vector):
     """The vector, all 0 now. One function to compile for each type; np.zeros is three."""
     for k in range(vector.size):
@@ -317,7 +317,7 @@ def cleared(vector):
     return vector
 
 
-@kernel
+@inner
 def dot(a, b):
     """Dot product in float64, in four lanes."""
     s0 = s1 = s2 = s3 = 0.0
@@ -334,7 +334,7 @@ def dot(a, b):
     return (s0 + s1) + (s2 + s3)
 
 
-@kernel
+@apart
 def gram(W, n, size, lam):
     """lam I + W'W of the first n rows of W, float32 [n or more, padded(size)].
 
@@ -353,7 +353,7 @@ def gram(W, n, size, lam):
     return M
 
 
-@kernel
+@apart
 def solve_dense(M, x):
     """Solve M x = b in place (b comes in `x`), M positive definite as `gram` gives it, and spent.
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import inlined, inner, kernel
 from .forest import LEAF
 
 
-@kernel
+@inner
 def project(x, gaps, weights):
     """P(x), summed in float64 in one fixed order: its sign must not depend on who asks."""
     d_k = gaps.size
@@ -40,13 +40,13 @@ def project(x, gaps, weights):
     return (s0 + s1) + (s2 + s3)
 
 
-@kernel
+@inner
 def logistic(x):
     """sigma(x) = 1 / (1 + exp(-x)), as precise on either side of 0."""
     return 1.0 / (1.0 + np.exp(-x)) if x >= 0.0 else 1.0 - 1.0 / (1.0 + np.exp(x))
 
 
-@kernel
+@inner
 def sigmoid(p, alpha):
     """s_l(x) of a projection p."""
     return np.float32(logistic(alpha * p))

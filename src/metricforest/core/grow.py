@@ -1,4 +1,4 @@
-"""Growing: one tree from rows, constraints and a seed (paper 2.2); a forest is trees over seeds.
+"""Growing: the nodes of one tree from rows, constraints and a seed (paper 2.2); a forest is trees over seeds.
 
 The whole tree is one compiled call that holds no Python lock. A node owns a slice of `order` (its
 points) and a slice of `rows` (its constraints); splitting a node partitions both in place::
@@ -16,13 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import collector_resting, inlined, kernel
+from .compiled import apart, inner, kernel
 from .convex import Rows, gather_all, project_all
 from .dense import cleared, fetch_row, mix_rows, padded
 from .descent import project
-from .forest import LEAF, Forest, gap_dtype, read_only_view
+from .forest import LEAF
 from .mrmmc import AXIS_ITERATIONS, n_required, otsu_threshold, principal_axis, solve_mrmmc
-from .parallel import interruptible
 from .random import random_below, random_sign
 from .ranking import median_cut
 from .ssmmc import (
@@ -73,7 +72,7 @@ class Settings(NamedTuple):
     max_rounds_unsupervised: int
 
 
-@kernel
+@apart
 def draw_features(X, points, pool, d_k, state):
     """K_tl: up to d_k features that vary among `points`, ascending. `pool` is reshuffled."""
     d = pool.size
@@ -100,7 +99,7 @@ def draw_features(X, points, pool, d_k, state):
     return K
 
 
-@kernel
+@apart
 def take_rows(X, points, K):
     """The node's `Rows` on the features K, and the means taken off them."""
     n, d = points.size, K.size
@@ -131,7 +130,7 @@ def take_rows(X, points, K):
     return rows, mean
 
 
-@kernel
+@inner
 def store_split(w, mean, K, gaps, weights):
     """Round w to the stored float32 and take the centring back out of the bias."""
     d_k = gaps.size
@@ -156,7 +155,7 @@ def store_split(w, mean, K, gaps, weights):
     weights[d_k] = bias
 
 
-@kernel
+@inner
 def choose_sides(X, points, gaps, weights, side):
     """side[i] = whether point i goes right; returns how many do."""
     right = 0
@@ -168,7 +167,7 @@ def choose_sides(X, points, gaps, weights, side):
     return right
 
 
-@inlined
+@apart
 def labelled_plane(rows, members, kind, jitter, state, settings, subgradient, stats, w):
     """Fills the solver's plane for a node with labelled pairs; returns whether there is one.
 
@@ -209,7 +208,7 @@ def labelled_plane(rows, members, kind, jitter, state, settings, subgradient, st
         few_rows, few, few_kind = rows, members, kind
 
 
-@inlined
+@apart
 def split_node(
     X, points, K, members, kind, state, settings, subgradient, gaps, weights, side, stats
 ):
@@ -276,7 +275,7 @@ def split_node(
 
 
 @kernel
-def _grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
+def grow_nodes(X, members, kind, seed, settings, subgradient, gap_like):
     """One tree. `members` int32 [L, 3] (rows of X, -1 pads a pair) and `kind` int8 [L], kinds sorted.
 
     Returns the arrays of a `Forest` of one tree (without `root`) and the statistics of its splits.
@@ -410,20 +409,3 @@ def _grow_tree(X, members, kind, seed, settings, subgradient, gap_like):
                 top[2], top[3], top[4], top[5] = start, middle, c_start, a
             depth += 1
     return links[:n_nodes], gaps[:n_splits], weights[:n_splits], order, stats
-
-
-@interruptible
-def grow_tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Forest, np.ndarray]:
-    """Grow one tree: (a forest of it alone, statistics)."""
-    like = np.empty(0, gap_dtype(X.shape[1], settings.d_k))
-    X, members, kind = map(read_only_view, (X, members, kind))
-    with collector_resting(_grow_tree):
-        links, gaps, weights, order, stats = _grow_tree(
-            X, members, kind, np.uint64(seed), settings, subgradient, like
-        )
-    gaps, weights = gaps.copy(), weights.copy()  # let go of the room for more splits
-    columns = links.T.copy()
-    left, right, parent, start, stop, split = columns
-    root = np.array([0, len(links)], np.int32)
-    forest = Forest(root, left, right, parent, start, stop, split, gaps, weights, order[np.newaxis])
-    return forest, stats

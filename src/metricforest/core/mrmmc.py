@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import apart, inner
 from .convex import HARD, Groups, evaluate, gather_all, minimise, project_all
 from .dense import cleared, dot
 from .ranking import argsort, kth_largest
@@ -27,13 +27,13 @@ AXIS_ITERATIONS = 6
 TOLERANCE, FLOOR = 0.1, 0.05  # optimality gap, relative and absolute, of each round
 
 
-@kernel
+@inner
 def n_required(n):
     """l of the paper, a sixth of the points."""
     return max(1, n // 6)
 
 
-@kernel
+@apart
 def principal_axis(rows, n_iter, v):
     """Fills (v, 0): leading principal axis of centred rows, by power iteration from the longest one."""
     n, d = len(rows.values), rows.n_features
@@ -62,7 +62,7 @@ def principal_axis(rows, n_iter, v):
         v[k] /= max(norm, 1e-30)
 
 
-@kernel
+@apart
 def otsu_threshold(q, min_side):
     """Cut of `q` into two groups of least within-group scatter, `min_side` in each; nan if none."""
     n = q.size
@@ -85,7 +85,7 @@ def otsu_threshold(q, min_side):
     return cut
 
 
-@kernel
+@apart
 def assign(p, l, scratch, groups):
     """Labels and members at `p`, written into `groups`; returns how many of them changed."""
     n = p.size
@@ -119,7 +119,7 @@ def assign(p, l, scratch, groups):
     return changed
 
 
-@kernel
+@inner
 def impose_members(w, p, l, scratch):
     """Move the plane until `l` points are on each side. Returns whether it was moved."""
     n = p.size
@@ -147,7 +147,7 @@ def impose_members(w, p, l, scratch):
     return True
 
 
-@inlined
+@apart
 def solve_mrmmc(rows, max_rounds, max_iter, w):
     """Block-coordinate descent from `w`, which is updated in place.
 

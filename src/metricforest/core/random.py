@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inner
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, made odd
 _UNIT = 2.0**-63
 
 
-@kernel
+@inner
 def scramble(z):
     """A bijection of 64 bits in which every bit depends on all others."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -21,26 +21,26 @@ def scramble(z):
     return z ^ (z >> np.uint64(31))
 
 
-@kernel
+@inner
 def next_random(state):
     """The next 64 random bits."""
     state[0] += _STEP
     return scramble(state[0])
 
 
-@kernel
+@inner
 def random_below(state, n):
     """A random integer in [0, n). The bias of the modulus is below n / 2^64."""
     return np.int64(next_random(state) % np.uint64(n))
 
 
-@kernel
+@inner
 def random_place(state, n):
     """A random integer in [0, n) without a division, for n < 2^32. Its bias is below n / 2^32."""
     return np.int64(((next_random(state) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
-@kernel
+@inner
 def random_sign(state):
     """A random number in [-1, 1)."""
     return np.float64(next_random(state)) * _UNIT - 1.0

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import apart, inner
 
 
-@kernel
+@apart
 def kth_largest(values, k):
     """The k-th largest value (k >= 1) by quickselect; `values` is reordered."""
     low, high = 0, values.size - 1
@@ -36,7 +36,7 @@ def kth_largest(values, k):
     return values[target]
 
 
-@kernel
+@apart
 def argsort(values):
     """Indices that sort float32 `values` upwards, ties by index."""
     n = values.size
@@ -74,7 +74,7 @@ def argsort(values):
     return keys
 
 
-@kernel
+@inner
 def median_cut(q):
     """A threshold between two distinct values of `q`, near the median; nan if all are equal."""
     n = q.size

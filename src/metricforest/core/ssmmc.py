@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from .compiled import apart, inner
 from .convex import HARD, Groups, Rows, evaluate, gather_all, minimise, project_all
 from .dense import cleared, dot
 from .ranking import argsort, kth_largest
@@ -39,7 +39,7 @@ SAMPLE = 8192  # twice so many constraints are solved for about so many of them 
 SAMPLE_GAP = 0.1
 
 
-@kernel
+@inner
 def count_kinds(kind):
     """How many there are of each; they come sorted."""
     counts = np.empty(3, np.int64)
@@ -57,13 +57,13 @@ def count_kinds(kind):
     return counts
 
 
-@kernel
+@inner
 def n_active(count, fraction):
     """L' = max(1, ceil(fraction L)), 0 of none."""
     return min(count, max(1, int(np.ceil(fraction * count - 1e-9)))) if count > 0 else 0
 
 
-@kernel
+@apart
 def make_groups(members, kind, n, fraction):
     """Room for the groups of any configuration; label is 1 for a point that stands alone, else 0."""
     counts = count_kinds(kind)
@@ -95,7 +95,7 @@ def make_groups(members, kind, n, fraction):
     )
 
 
-@kernel
+@inner
 def place_group(groups, e, members, kind, z):
     """Write a group's members at e, signed and labelled z; returns how many differ from before."""
     changed = 0
@@ -108,7 +108,7 @@ def place_group(groups, e, members, kind, z):
     return changed
 
 
-@kernel
+@apart
 def configure(p, members, kind, fraction, groups, margin, order):
     """Best labels and active constraints at the projections `p`, written into `groups`.
 
@@ -156,7 +156,7 @@ def configure(p, members, kind, fraction, groups, margin, order):
     return changed
 
 
-@kernel
+@inner
 def laplacian(t, members, kind, apart, u):
     """u = half the gradient of the mean squared difference of `t` over a kind of pairs.
 
@@ -192,7 +192,7 @@ def laplacian(t, members, kind, apart, u):
     return total, count
 
 
-@kernel
+@inner
 def within_scale(rows, members, kind):
     """Mean squared difference per feature over (at most TRACE_SAMPLE of the) pairs to be kept."""
     d = rows.n_features
@@ -209,7 +209,7 @@ def within_scale(rows, members, kind):
     return total / (count * d) if count > 0 else 0.0
 
 
-@kernel
+@apart
 def start_direction(rows, members, kind, n_iter, v):
     """Fills (v, 0) that makes cannot-links long against must-links: the top of S_C v = mu S_M v.
 
@@ -301,7 +301,7 @@ def start_direction(rows, members, kind, n_iter, v):
     return True
 
 
-@kernel
+@apart
 def best_threshold(q, members, kind, min_side):
     """The cut of the projections `q` that separates most cannot-links and fewest must-links (1.5.4).
 
@@ -340,7 +340,7 @@ def best_threshold(q, members, kind, min_side):
     return cut
 
 
-@kernel
+@apart
 def thin_out(rows, members, kind):
     """About SAMPLE of the constraints and their points, as a problem of its own."""
     n = len(rows.values)
@@ -369,7 +369,7 @@ def thin_out(rows, members, kind):
     return few_rows, few, few_kind
 
 
-@kernel
+@apart
 def subgradient_descent(rows, groups, lam, rho, eps, max_iter, w, p):
     """The paper's Algorithm 1 with its slips mended; the best iterate is kept."""
     best_w = w.copy()
@@ -406,7 +406,7 @@ def subgradient_descent(rows, groups, lam, rho, eps, max_iter, w, p):
     return best, iteration, converged
 
 
-@inlined
+@apart
 def solve_ssmmc(
     rows,
     members,

@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
 
 from ..warn import warn
 
@@ -110,6 +108,8 @@ def choose_threshold(
 def calibrate(distance: np.ndarray, same: np.ndarray, method: str) -> dict[str, Any]:
     """How likely a pair is the same, given its distance; never rising with it."""
     if method == "isotonic":
+        from sklearn.isotonic import IsotonicRegression  # only here: it takes a while to import
+
         curve: Any = IsotonicRegression(increasing=False, y_min=0, y_max=1).fit(distance, same)
         calibration = {
             "method": method,
@@ -130,6 +130,8 @@ def calibrate(distance: np.ndarray, same: np.ndarray, method: str) -> dict[str, 
 
 def fit_logistic(distance: np.ndarray, same: np.ndarray) -> dict[str, float]:
     """Platt's scaling: labels moved inwards a little, so that the curve stays finite."""
+    from sklearn.linear_model import LogisticRegression  # only here: it takes a while to import
+
     n_same = same.sum()
     target = np.where(same, (n_same + 1) / (n_same + 2), 1 / (len(same) - n_same + 2))
     centre, scale = distance.mean(), distance.std() or 1.0

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..core import CANNOT, MUST, TRIPLET
@@ -214,6 +213,8 @@ def class_neighbors(
         among = inside if same else np.flatnonzero(labelled & (codes != c))
         found = min(k, len(among) - same)
         if found > 0:
+            from sklearn.neighbors import NearestNeighbors  # it takes a while to import
+
             finder = NearestNeighbors(n_neighbors=found, n_jobs=n_jobs).fit(rows[among])
             index = finder.kneighbors(None if same else rows[inside], return_distance=False)
             near[inside, :found] = among[index]
