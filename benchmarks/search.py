@@ -8,7 +8,7 @@ from how many constraints the forest of Table 1 was learned: shown are its count
 and unsupervised. Wall time and processor time are both shown: on a shared machine only the latter means
 much. Each run appends one JSON line per figure to ``benchmarks/results.jsonl`` (not committed).
 
-    python benchmarks/search.py [--only quality speed cifar] [--repeat 5] [--trees 20]
+    python benchmarks/search.py [--only quality speed singles cifar] [--repeat 5] [--trees 20]
 
 CIFAR-10 (only when asked for by name) is measured with few trees and scaled to 500, and says so.
 """
@@ -37,6 +37,7 @@ from metricforest.forest_search import prepared
 from metricforest.search.index import Index
 
 K = 50
+DEFAULT = ("quality", "speed", "singles")
 CONSTRAINTS = {"sonar": 2_000, "segmentation": 7_000, "usps": 30_000}
 Figure = tuple[str, str, str]
 
@@ -227,11 +228,44 @@ def cifar(repeat: int, trees: int) -> Iterator[Figure]:
     yield "peak memory of this process", f"{peak:.2f} GiB", ""
 
 
+def singles(repeat: int) -> Iterator[Figure]:
+    """A service's questions: one row at a time, beside the same rows in one batch."""
+    rng = np.random.default_rng(0)
+    centres = 1.2 * rng.normal(size=(10, 30))
+    y = np.arange(10_000) % 10
+    X = centres[y] + rng.normal(size=(10_000, 30))
+    Q = centres[y[:1000]] + rng.normal(size=(1000, 30))
+    metric = HierarchyForest(100, random_state=0).fit(X, y)
+    for _ in range(11):  # rows measured until certainties are worth keeping
+        together = metric.kneighbors(Q, 10)
+    each, batches, ones = [], [], []
+    for _ in range(repeat):
+        batches.append(clock(lambda: metric.kneighbors(Q, 10), 1))
+        start, used, answers = time.perf_counter(), time.process_time(), []
+        for q in Q:
+            began = time.perf_counter()
+            answers.append(metric.kneighbors(q[None], 10))
+            each.append(time.perf_counter() - began)
+        ones.append((time.perf_counter() - start, time.process_time() - used))
+    for mine, alone in zip(together, zip(*answers, strict=True), strict=True):
+        np.testing.assert_array_equal(mine, np.concatenate(alone))  # to the bit
+    (wall, cpu), (wall_1, cpu_1) = np.median(batches, axis=0), np.median(ones, axis=0)
+    title = "one row among 10,000, 100 trees, 10 neighbours"
+    yield (
+        f"{title}, warm",
+        f"{1000 * np.median(each):.2f} ms ({1000 * cpu_1 / len(Q):.2f} ms of processor)",
+        "<= 1 ms",
+    )
+    yield (
+        "1,000 such rows one by one, beside one batch",
+        f"{wall_1 / wall:.1f} x ({cpu_1 / cpu:.1f} x of processor)",
+        "<= 3 x",
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Quality and speed of searching.")
-    parser.add_argument(
-        "--only", nargs="*", default=["quality", "speed"], choices=["quality", "speed", "cifar"]
-    )
+    parser.add_argument("--only", nargs="*", default=list(DEFAULT), choices=[*DEFAULT, "cifar"])
     parser.add_argument("--repeat", type=int, default=5, help="timings per figure (median)")
     parser.add_argument("--trees", type=int, default=20, help="trees of the CIFAR-10 forest")
     options = parser.parse_args()
@@ -239,6 +273,7 @@ def main() -> None:
     jobs = {
         "quality": quality,
         "speed": lambda: speed(options.repeat),
+        "singles": lambda: singles(options.repeat),
         "cifar": lambda: cifar(options.repeat, options.trees),
     }
     print("| figure | measured | bar |\n|---|---|---|")

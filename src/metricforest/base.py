@@ -139,8 +139,21 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
 
     def _check_rows(self, X: Any) -> np.ndarray:
         self._check_ready()
-        rows: Any = validate_data(self, X, reset=False, dtype=np.float64)
-        return self._prepare(rows)
+        if not self._are_rows(X):
+            X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._prepare(X)
+
+    def _are_rows(self, X: Any) -> bool:
+        """Whether scikit-learn's check would give X itself back: it takes longer than one query."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and len(X) > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+            and bool(np.isfinite(X).all())
+        )
 
     def _check_row_pairs(self, A: Any, B: Any) -> tuple[np.ndarray, np.ndarray]:
         rows_a, rows_b = self._check_rows(A), self._check_rows(B)
@@ -405,8 +418,10 @@ class Metric(BaseEstimator, metaclass=ABCMeta):
         return distance, np.searchsorted(ids, found), len(ids)
 
     def _queries(self, X: ArrayLike | None) -> np.ndarray | None:
+        if X is not None:
+            return self._check_rows(X)
         self._check_ready()
-        return None if X is None else self._check_rows(X)
+        return None
 
     def _n_indexed(self) -> int:
         return len(self._rows)

@@ -32,7 +32,8 @@ def nearest(
     if n_candidates is not None:
         per_query = 1 if by_vectors else metric.forest_.n_trees
         each = min(each, n_candidates * per_query)
-    index = prepared(metric, index, queries, each, hard)
+    n_threads = metric._threads()
+    index = prepared(metric, index, queries, each, hard, n_threads)
     asked = search.queries_of(metric.forest_, index, queries)
     propose = None
     if by_vectors and n_candidates is not None:
@@ -45,7 +46,7 @@ def nearest(
         n_candidates,
         bool(hard),
         metric._entropy,
-        metric._threads(),
+        n_threads,
         propose,
     )
 
@@ -53,17 +54,24 @@ def nearest(
 def within(metric: Any, queries: np.ndarray | None, radius: float, hard: bool) -> Found:
     """All rows no farther than the radius from each prepared query."""
     index = metric._index()
-    index = prepared(metric, index, queries, index.n_live, hard)
+    n_threads = metric._threads()
+    index = prepared(metric, index, queries, index.n_live, hard, n_threads)
     asked = search.queries_of(metric.forest_, index, queries)
-    return search.within(metric.forest_, index, asked, radius, bool(hard), metric._threads())
+    return search.within(metric.forest_, index, asked, radius, bool(hard), n_threads)
 
 
 def prepared(
-    metric: Any, index: search.Index, queries: np.ndarray | None, each: int, hard: bool
+    metric: Any,
+    index: search.Index,
+    queries: np.ndarray | None,
+    each: int,
+    hard: bool,
+    n_threads: int | None = None,
 ) -> search.Index:
     """The same rows, for a search that measures `each` of them for every query."""
     n_queries = index.n_live if queries is None else len(queries)
     n_measured = 0 if hard else each * n_queries
+    n_threads = metric._threads() if n_threads is None else n_threads
     return metric._searched.prepared(
-        index, float(metric.alpha), n_measured, bool(metric.keep_certainties), metric._threads()
+        index, float(metric.alpha), n_measured, bool(metric.keep_certainties), n_threads
     )

@@ -522,7 +522,8 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
 
     def _index(self) -> search.Index:
         """The index as it is now: what a call works on from its beginning to its end."""
-        return self._searched.now(float(self.alpha), self._threads())
+        index = self._searched.kept()
+        return self._searched.now(float(self.alpha), self._threads()) if index is None else index
 
     def _keep(self, rows: np.ndarray) -> None:
         super()._keep(rows)

@@ -29,12 +29,19 @@ class Paths(NamedTuple):
     node: np.ndarray  # int32 [q, level[T] + T]    tree t's from level[t] + t on, then LEAF
 
 
-@interruptible
 def queries_of(forest: Forest, index: Index, rows: np.ndarray | None) -> Queries:
     """Rows to ask for, in an order that brings similar ones together.
 
     None asks for all points of the index by ascending id.
     """
+    if rows is not None and len(rows) == 1:  # a service asks row by row: nothing to order
+        return Queries(read_only_view(rows), np.full(1, -1), np.zeros(1, np.int64))
+    return ordered(forest, index, rows)
+
+
+@interruptible
+def ordered(forest: Forest, index: Index, rows: np.ndarray | None) -> Queries:
+    """`queries_of` several rows, or of all."""
     if rows is None:
         n = len(index.ids)
         own = np.concatenate([np.flatnonzero(~index.dead), n + np.arange(len(index.new_ids))])
