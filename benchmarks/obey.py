@@ -4,6 +4,7 @@
         [--methods obeying PCKMeans ...]
     python benchmarks/obey.py report RESULTS.jsonl
     python benchmarks/obey.py number [--sets ...] [--pairs 300] [--draws 1]
+    python benchmarks/obey.py large [--rows 20000] [--pairs 10000] [--trees 100]
     python benchmarks/obey.py wrong [--sets wine ...] [--pairs 1000] [--draws 3] [--share 0.05]
 
 Sets of `labelled_pairs_data`, at most 400 rows of each; pairs are any two rows, drawn at random. `run` adds
@@ -17,7 +18,8 @@ k-means, average linkage: on standardised rows, without the pairs
 PCKMeans, MPCKMeans, COP-KMeans: of active-semi-supervised-clustering, on standardised rows, in an environment
 of its own, which is made with venv and pip in the cache where it is missing; 10 s of computing at most
 
-`number` prints what n_clusters="auto" finds. `wrong` turns a share of the labels round and prints how many of
+`number` prints what n_clusters="auto" finds. `large` clusters made rows once their metric is learned: time by
+the clock, of all cores, and the most memory. `wrong` turns a share of the labels round and prints how many of
 the pairs that the clusters break are such.
 """
 
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import tempfile
 import time
@@ -277,6 +280,31 @@ def wrong(given: argparse.Namespace) -> None:
         print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
+def large(given: argparse.Namespace) -> None:
+    """Time and memory of clustering made rows whose metric is learned."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, given.rows)
+    X = 1.5 * rng.normal(size=(10, 16))[y] + rng.normal(size=(given.rows, 16))
+    pairs = rng.integers(0, given.rows, (given.pairs, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    labels = np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+    metric = HierarchyForest(given.trees, n_jobs=2, random_state=0)
+    metric.fit(X, pairs=pairs, pair_labels=labels)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    small = MetricSpectralClustering(10, FrozenEstimator(metric), random_state=0)
+    small.fit(X[:300])  # compiles
+    wall, cpu = time.perf_counter(), time.process_time()
+    model = MetricSpectralClustering(10, FrozenEstimator(metric), random_state=0)
+    found = model.fit_predict(X, pairs=pairs, pair_labels=labels)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{given.rows:,} rows, {len(pairs):,} pairs, {given.trees} trees: {wall:.0f} s by the clock, "
+        f"{cpu:.0f} s of computing; at most {peak:,.0f} MB, {before:,.0f} MB before; V-measure "
+        f"{v_measure_score(y, found):.2f}, {len(model.broken_pairs_)} pairs broken"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
@@ -291,6 +319,11 @@ def main() -> None:
     counting.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     counting.add_argument("--pairs", type=int, default=300)
     counting.add_argument("--draws", type=int, default=1)
+    growing = commands.add_parser("large")
+    growing.set_defaults(does=large)
+    growing.add_argument("--rows", type=int, default=20_000)
+    growing.add_argument("--pairs", type=int, default=10_000)
+    growing.add_argument("--trees", type=int, default=100)
     erring = commands.add_parser("wrong")
     erring.set_defaults(does=wrong)
     erring.add_argument("--sets", nargs="+", default=["wine", "digits", "segmentation"])

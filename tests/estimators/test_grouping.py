@@ -57,7 +57,8 @@ def test_joining_against_plain_loops(n, seed, threshold):
     pairs, probability = random_graph(n, seed)
     _, known, labels = drawn(n, 4, seed, m=n // 3)
     facts = facts_of(n, known, labels)
-    graph = _Graph(pairs, probability, np.arange(len(pairs)), facts)
+    every = np.arange(len(pairs))
+    graph = _Graph(pairs, probability, every, facts, np.zeros(len(pairs), bool))
     graph.agglomerate(threshold)
     joined = numbered(graph.groups()[facts.group])
     assert as_sets(joined) == plain_groups(n, pairs, probability, threshold, facts)
@@ -138,3 +139,26 @@ def test_no_pairs_and_one_row():
     assert group_rows(3, NONE[0], none, 0.5, facts_of(3, *NONE)).group.tolist() == [0, 1, 2]
     one = group_rows(1, NONE[0], none, 0.5, facts_of(1, *NONE))
     assert (one.group.tolist(), one.confidence.tolist(), one.doubts) == ([0], [1.0], [])
+
+
+def test_drawn_pairs_speak_for_those_that_nobody_compared():
+    """Two groups of 150 rows, some of whose pairs are candidates, chained by three false matches."""
+    rng = np.random.default_rng(0)
+    n = 300
+    true = np.arange(n) // 150
+    step = np.arange(1, 6)
+    near = (np.arange(n)[:, None] % 150 + step) % 150 + 150 * true[:, None]
+    candidates = np.column_stack([np.repeat(np.arange(n), 5), near.ravel()])
+    candidates = np.concatenate([candidates, [[0, 200], [50, 250], [100, 160]]])
+    draws = np.column_stack([np.repeat(np.arange(n), 20), rng.integers(0, n, 20 * n)])
+    pairs = np.unique(np.sort(np.concatenate([candidates, draws]), axis=1), axis=0)
+    known = {tuple(pair) for pair in np.sort(candidates, axis=1).tolist()}
+    drawn = np.array([tuple(pair) not in known for pair in pairs.tolist()])
+    same = true[pairs[:, 0]] == true[pairs[:, 1]]
+    probability = np.where(same | ~drawn, 0.9, 0.05)
+    facts, large = facts_of(n, *NONE), np.full(n, True)
+    found = group_rows(n, pairs, probability, 0.5, facts, drawn, large)
+    assert (found.group == true).all()
+    assert found.confidence.min() > 0.6
+    plain = pairs[~drawn], probability[~drawn]
+    assert group_rows(n, *plain, 0.5, facts).group.max() > 1  # what nobody compared counts 0

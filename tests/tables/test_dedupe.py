@@ -15,6 +15,7 @@ from test_pair_model import shops
 
 from metricforest import Deduplication, PairModel
 from metricforest.cli import main
+from metricforest.tables import dedupe
 from metricforest.tables.dedupe import missing_pairs
 
 
@@ -119,8 +120,23 @@ def test_a_threshold_of_one_joins_only_what_is_labelled(table, model):
 
 def test_pairs_of_a_piece_are_compared_with_each_other():
     likely = np.array([[0, 1], [1, 2], [2, 3], [5, 6]])
-    found = missing_pairs(8, likely, np.array([[2, 0], [0, 1], [1, 2], [2, 3]]))
+    found, drawn, large = missing_pairs(8, likely, np.array([[2, 0], [0, 1], [1, 2], [2, 3]]))
     assert sorted(map(tuple, found.tolist())) == [(0, 3), (1, 3)]
+    assert not drawn.any()
+    assert not large.any()
+
+
+def test_pairs_of_a_piece_too_large_are_drawn(monkeypatch):
+    monkeypatch.setattr(dedupe, "LEAST_COMPLETED", 300)
+    monkeypatch.setattr(dedupe, "COMPLETED", 1)
+    chain = np.column_stack([np.arange(59), np.arange(1, 60)])
+    likely = np.concatenate([chain[chain[:, 1] != 20], [[60, 61]]])  # 20 rows, 40 rows, 2 rows
+    found, drawn, large = missing_pairs(62, likely, likely)
+    assert large.tolist() == [False] * 20 + [True] * 40 + [False] * 2
+    assert len(found) == len({tuple(sorted(pair)) for pair in found.tolist()})
+    assert large[found[drawn]].all()
+    assert (~drawn).sum() == 20 * 19 // 2 - 19
+    assert 300 < drawn.sum() < 40 * dedupe.DRAWN
 
 
 def test_one_row(table, model):

@@ -1,8 +1,9 @@
 """Groups of rows from probabilities that pairs of them are the same: agglomeration on a sparse graph.
 
 Two groups are as likely the same as the mean probability over all pairs of a row of the one and a row
-of the other; a pair that nobody compared counts 0. The likeliest two are joined again and again, while
-that mean reaches a threshold. So one false match never chains two groups: it is one pair of many.
+of the other; a pair that nobody compared counts 0, or, where pairs were drawn to be compared, as these
+say. The likeliest two are joined again and again, while that mean reaches a threshold. So one false match
+never chains two groups: it is one pair of many.
 Then rows move one by one to other groups wherever that raises the sum, over all pairs within groups, of
 the probability less the threshold (correlation clustering): joining the likeliest first can take a row
 from where it belongs. Labelled pairs are facts (`facts`): same rows stay together, different ones apart.
@@ -43,7 +44,13 @@ class Groups(NamedTuple):
 
 
 def group_rows(
-    n_rows: int, pairs: np.ndarray, probability: np.ndarray, threshold: float, facts: Facts
+    n_rows: int,
+    pairs: np.ndarray,
+    probability: np.ndarray,
+    threshold: float,
+    facts: Facts,
+    drawn: np.ndarray | None = None,
+    large: np.ndarray | None = None,
 ) -> Groups:
     """Groups of rows, by the mean probability of the pairs between them.
 
@@ -56,18 +63,27 @@ def group_rows(
         Mean probability from which on two groups are one.
     facts : Facts
         What labelled pairs imply.
+    drawn : bool array of shape (m,), default=None
+        Pairs drawn from all that nobody compared within a piece: they speak for these. None: no pair.
+    large : bool array of shape (n_rows,), default=None
+        Rows of such pieces. Their rows are not moved one by one. None: no row.
     """
-    likely = np.flatnonzero((probability >= FLOOR * threshold) & (pairs[:, 0] != pairs[:, 1]))
-    graph = _Graph(pairs, probability, likely, facts)
+    drawn = np.zeros(len(pairs), bool) if drawn is None else drawn
+    large = np.zeros(n_rows, bool) if large is None else large
+    counts = (probability >= FLOOR * threshold) | large[pairs].all(axis=1)
+    likely = np.flatnonzero(counts & (pairs[:, 0] != pairs[:, 1]))
+    graph = _Graph(pairs, probability, likely, facts, drawn)
     doubts = graph.agglomerate(threshold)
-    unit_group = moved(graph.groups(), pairs[likely], probability[likely], threshold, facts)
+    small = likely[~large[pairs[likely]].any(axis=1)]
+    unit_group = moved(graph.groups(), pairs[small], probability[small], threshold, facts)
     group = numbered(unit_group[facts.group])
     between = sums_between(pairs[likely], probability[likely], group)
     size = np.bincount(group)
     own = np.asarray(between[np.arange(n_rows), group]).ravel()
+    compared = sums_between(pairs[likely], np.ones(len(likely)), group)
     best = np.lexsort((np.arange(n_rows), -own, group))
     representative = best[np.searchsorted(group[best], np.arange(len(size)))]
-    confidence = confidence_of(between, group, size, own)
+    confidence = confidence_of(between, compared, group, size, own, large)
     return Groups(group, confidence, representative, doubts)
 
 
@@ -80,15 +96,25 @@ def sums_between(pairs: np.ndarray, probability: np.ndarray, group: np.ndarray) 
 
 
 def confidence_of(
-    between: sp.csr_matrix, group: np.ndarray, size: np.ndarray, own: np.ndarray
+    between: sp.csr_matrix,
+    compared: sp.csr_matrix,
+    group: np.ndarray,
+    size: np.ndarray,
+    own: np.ndarray,
+    large: np.ndarray,
 ) -> np.ndarray:
     """How sure the place of a row is: the least of its mean probability with the others of its group,
-    and of what is missing to 1 in that with any other group. Alone in a group it has only the second."""
-    inside = np.where(size[group] > 1, own / np.maximum(size[group] - 1, 1), 1.0)
+    and of what is missing to 1 in that with any other group. Alone in a group it has only the second.
+    In large pieces the means are of the pairs compared."""
+    rows = np.arange(len(group))
+    n_own = np.where(large, np.asarray(compared[rows, group]).ravel(), size[group] - 1)
+    inside = np.where(size[group] > 1, own / np.maximum(n_own, 1), 1.0)
     entries: Any = between.tocoo()
+    n_compared = np.asarray(compared[entries.row, entries.col]).ravel()
+    n_other = np.where(large[entries.row], n_compared, size[entries.col])
     other = entries.col != group[entries.row]
     outside = np.zeros(len(group))
-    np.maximum.at(outside, entries.row[other], entries.data[other] / size[entries.col[other]])
+    np.maximum.at(outside, entries.row[other], (entries.data / np.maximum(n_other, 1))[other])
     return np.clip(np.minimum(inside, 1.0 - outside), 0.0, 1.0)
 
 
@@ -98,17 +124,38 @@ class _Link(NamedTuple):
     total: float  # sum of probabilities
     most: float  # of the likeliest pair
     pair: int  # its number
+    count: int  # pairs compared
+    drawn: float  # sum of the probabilities of those that were drawn
+    n_drawn: int
 
     def with_(self, other: _Link) -> _Link:
         likelier = self if (self.most, -self.pair) >= (other.most, -other.pair) else other
-        return _Link(self.total + other.total, likelier.most, likelier.pair)
+        return _Link(
+            self.total + other.total,
+            likelier.most,
+            likelier.pair,
+            self.count + other.count,
+            self.drawn + other.drawn,
+            self.n_drawn + other.n_drawn,
+        )
+
+    def sum_of(self, n_pairs: int) -> float:
+        """The sum of probabilities over all pairs, so many; the drawn ones speak for the rest, and one
+        more unlikely pair, since few of them say little."""
+        rest = n_pairs - self.count
+        return self.total + (rest * self.drawn / (self.n_drawn + 1) if rest > 0 else 0.0)
 
 
 class _Graph:
     """Groups while they are joined: their links by number, their sizes, which of them are different."""
 
     def __init__(
-        self, pairs: np.ndarray, probability: np.ndarray, likely: np.ndarray, facts: Facts
+        self,
+        pairs: np.ndarray,
+        probability: np.ndarray,
+        likely: np.ndarray,
+        facts: Facts,
+        drawn: np.ndarray,
     ) -> None:
         self.size = np.bincount(facts.group).tolist()
         self.parent = list(range(len(self.size)))
@@ -118,10 +165,10 @@ class _Graph:
             self.different.setdefault(j, set()).add(i)
         self.links: dict[int, dict[int, _Link]] = {}
         a, b = facts.group[pairs[likely]].T
-        edges = zip(*(x.tolist() for x in (likely, a, b, probability[likely])), strict=True)
-        for pair, i, j, p in edges:
+        columns = (likely, a, b, probability[likely], drawn[likely])
+        for pair, i, j, p, is_drawn in zip(*(x.tolist() for x in columns), strict=True):
             if i != j and j not in self.different.get(i, ()):
-                self._link(i, j, _Link(p, p, pair))
+                self._link(i, j, _Link(p, p, pair, 1, p * is_drawn, int(is_drawn)))
 
     def _link(self, i: int, j: int, link: _Link) -> None:
         known = self.links.setdefault(i, {}).get(j)
@@ -129,7 +176,8 @@ class _Graph:
         self.links[i][j] = self.links.setdefault(j, {})[i] = link
 
     def mean(self, i: int, j: int) -> float:
-        return self.links[i][j].total / (self.size[i] * self.size[j])
+        n_pairs = self.size[i] * self.size[j]
+        return self.links[i][j].sum_of(n_pairs) / n_pairs
 
     def agglomerate(self, threshold: float) -> list[Doubt]:
         """Join the likeliest groups while they reach the threshold; how close every decision was."""

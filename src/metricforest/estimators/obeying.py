@@ -149,10 +149,10 @@ def believed(
 
 
 def doubt_of(metric: Metric, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How likely each label is wrong, by the distance of its pair."""
+    """How likely each label is wrong, as `suspect_pairs` says."""
     rows = metric._rows
     far = metric._pair_distance(rows[pairs[:, 0]], rows[pairs[:, 1]])
-    return suspect.doubt(suspect.distance_curve(far, labels == SAME)(far), labels)
+    return suspect.suspicion(metric, rows, pairs, labels, far)
 
 
 # ------------------------------------------------------------------------------ the number of clusters

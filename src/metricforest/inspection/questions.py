@@ -216,14 +216,7 @@ class ForestQuestions:
             if check_count("cv", cv, 2) > len(pairs):
                 raise ValueError(f"cv must be at most {len(pairs)}, the labelled pairs, got {cv}")
             far = self._unseen_distance(rows, pairs, labels, cv)
-        doubt = suspect.doubt(suspect.distance_curve(far, labels == 1)(far), labels)
-        labelled, place = np.unique(pairs, return_inverse=True)
-        place = place.reshape(-1, 2)
-        if len(labelled) > 2:
-            beside = self._over(rows[labelled])
-            k = min(suspect.HEARD, len(labelled) - 1)
-            votes = suspect.same_by_neighbours(place, labels, *beside._nearest(None, k))
-            doubt = (doubt + suspect.doubt(votes, labels)) / 2
+        doubt = suspect.suspicion(self, rows, pairs, labels, far)
         order = np.argsort(-doubt, kind="stable")[:count]
         return suspect.SuspectPairs(pairs[order], labels[order], doubt[order], far[order])
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -141,3 +142,17 @@ def same_by_neighbours(
 def doubt(same: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Probability that labels are wrong, from that of being the same."""
     return np.where(labels == 1, 1.0 - same, same)
+
+
+def suspicion(
+    metric: Any, rows: np.ndarray, pairs: np.ndarray, labels: np.ndarray, far: np.ndarray
+) -> np.ndarray:
+    """How likely each label is wrong, by both estimates; `far` are the distances of the pairs of rows."""
+    doubted = doubt(distance_curve(far, labels == 1)(far), labels)
+    labelled, place = np.unique(pairs, return_inverse=True)
+    if len(labelled) <= 2:
+        return doubted
+    beside = metric._over(rows[labelled])
+    k = min(HEARD, len(labelled) - 1)
+    votes = same_by_neighbours(place.reshape(-1, 2), labels, *beside._nearest(None, k))
+    return (doubted + doubt(votes, labels)) / 2

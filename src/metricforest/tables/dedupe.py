@@ -2,7 +2,7 @@
 
 `PairModel` says how likely candidate pairs of rows are the same; `estimators.grouping` makes groups of
 that. Pairs within pieces of likely pairs that were no candidates are compared as well: a row has more
-rows of its group than it has candidates where groups are large.
+rows of its group than it has candidates where groups are large. Of the largest pieces some are drawn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .pair_model import PairModel, labelled_rows
 from .pair_scorer import log_odds
 
 COMPLETED = 20  # pairs per row that are compared beyond the candidates, at most
-LEAST_COMPLETED = 200_000  # so many in any case
+LEAST_COMPLETED = 500_000  # so many in any case
+DRAWN = 20  # pairs per row that are drawn in pieces that would take more
 SURE = 1e-6  # what is missing to 1, or to 0, in the probability of a labelled pair
 
 
@@ -152,15 +153,19 @@ class Deduplication(BaseEstimator):
         if n > 1:
             pairs = candidate_pairs(comparison, self.candidates)
             probability = probabilities(self.model_, comparison, pairs)
-            more = missing_pairs(n, pairs[probability >= cut], pairs)
+            more, drawn, large = missing_pairs(n, pairs[probability >= cut], pairs)
+            drawn = np.append(np.zeros(len(pairs), bool), drawn)
             pairs = np.concatenate([pairs, more])
             probability = np.append(probability, probabilities(self.model_, comparison, more))
         else:
             pairs, probability = np.empty((0, 2), np.int64), np.empty(0)
+            drawn, large = np.empty(0, bool), np.zeros(n, bool)
         facts = self._facts(comparison, known, same)
         kept = ~facts.broken
+        other = ~np.isin(keys(pairs, n), keys(known[kept], n))
         pairs, probability = with_labels(pairs, probability, known[kept], same[kept], n)
-        groups: Groups = group_rows(n, pairs, probability, cut, facts)
+        drawn = np.append(drawn[other], np.zeros(len(pairs) - int(other.sum()), bool))
+        groups: Groups = group_rows(n, pairs, probability, cut, facts, drawn, large)
         self.labels_, self.confidence_ = groups.group, groups.confidence
         self.representative_ = groups.representative
         self.broken_pairs_ = self.ids_[known[facts.broken]].reshape(-1, 2)
@@ -233,10 +238,14 @@ def probabilities(model: PairModel, comparison: PairComparison, pairs: np.ndarra
     return found
 
 
-def missing_pairs(n_rows: int, likely: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Pairs within the pieces that likely pairs make of the rows, without the known ones.
+def missing_pairs(
+    n_rows: int, likely: np.ndarray, known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(pairs within the pieces that likely pairs make of the rows, without the known ones, which of them
+    are drawn, rows of the pieces of which some are drawn).
 
-    Of the smallest pieces first, as many as `COMPLETED` per row.
+    All pairs of the smallest pieces first, as many as `COMPLETED` per row; of each piece beyond `DRAWN`
+    for every row.
     """
     ones = np.ones(len(likely), np.int8)
     graph = sp.csr_matrix((ones, (likely[:, 0], likely[:, 1])), (n_rows, n_rows))
@@ -244,16 +253,24 @@ def missing_pairs(n_rows: int, likely: np.ndarray, known: np.ndarray) -> np.ndar
     size = np.bincount(piece)
     order = np.argsort(piece, kind="stable")
     start = np.concatenate([[0], np.cumsum(size)])
-    left, found = max(COMPLETED * n_rows, LEAST_COMPLETED), [np.empty((0, 2), np.int64)]
+    left, rng = max(COMPLETED * n_rows, LEAST_COMPLETED), np.random.default_rng(0)
+    found, drawn = [np.empty((0, 2), np.int64)], [np.empty((0, 2), np.int64)]
+    large = np.zeros(n_rows, bool)
     for i in np.argsort(size, kind="stable")[np.count_nonzero(size < 3) :].tolist():
-        left -= int(size[i]) * (int(size[i]) - 1) // 2
-        if left < 0:
-            break
         own = order[start[i] : start[i + 1]]
-        a, b = np.triu_indices(len(own), 1)
-        found.append(np.column_stack([own[a], own[b]]))
-    pairs = np.concatenate(found)
-    return pairs[~np.isin(keys(pairs, n_rows), keys(known, n_rows))]
+        left -= len(own) * (len(own) - 1) // 2
+        if left >= 0:
+            a, b = np.triu_indices(len(own), 1)
+            found.append(np.column_stack([own[a], own[b]]))
+        else:
+            large[own] = True
+            other = rng.integers(1, len(own), (len(own), DRAWN)) + np.arange(len(own))[:, None]
+            ends = np.repeat(own, DRAWN), own[other.ravel() % len(own)]
+            drawn.append(np.unique(np.sort(np.column_stack(ends), axis=1), axis=0))
+    pairs = np.concatenate([*found, *drawn])
+    new = ~np.isin(keys(pairs, n_rows), keys(known, n_rows))
+    is_drawn = np.arange(len(pairs)) >= sum(map(len, found))
+    return pairs[new], is_drawn[new], large
 
 
 def with_labels(
