@@ -41,7 +41,14 @@ SETS: dict[str, dict[str, Any]] = {  # settings
     "cifar100": {"standardize": False},
     "surface": {},
 }
-CHOSEN_ON = ("segmentation", "digits", "magic", "usps", "cifar10")  # the formula's exponents
+CHOSEN_ON = (
+    "segmentation",
+    "digits",
+    "magic",
+    "usps",
+    "mixed",
+    "cifar10",
+)  # some part of the formula
 TREES = 100
 FEWER = {"cifar10": 50, "cifar100": 50, "surface": 30}  # trees
 LEARNED = {"cifar10": 10_000, "cifar100": 10_000, "surface": 50_000}  # rows, at most

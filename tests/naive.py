@@ -748,7 +748,8 @@ def embed(forest: Forest, x: np.ndarray) -> dict[int, float]:
 def soft_features(forest: Forest, x: np.ndarray, alpha: float, share: float) -> dict[int, float]:
     """Node -> its feature, for every split on a path of x that holds this share of the points.
 
-    sqrt(h |s - 1/2| / 2T) with the sign of s - 1/2, s the logistic of alpha P.
+    sqrt(h |s - 1/2| / 2T) with the sign of s - 1/2, s the logistic of alpha P; all divided by the root
+    of their length.
     """
     out = {}
     for t in range(forest.n_trees):
@@ -757,4 +758,5 @@ def soft_features(forest: Forest, x: np.ndarray, alpha: float, share: float) -> 
                 c = logistic(alpha * project(forest, node, x)) - 0.5
                 value = math.sqrt(height(forest, node) * abs(c) / (2 * forest.n_trees))
                 out[node] = math.copysign(value, c)
-    return out
+    length = math.sqrt(sum(value * value for value in out.values()))
+    return {node: value / math.sqrt(length) for node, value in out.items()}

@@ -107,6 +107,24 @@ def test_a_file_of_the_first_version_learns_its_vectors(tmp_path):
     np.testing.assert_array_equal(again.transform(X), Z)
 
 
+def test_vectors_of_an_earlier_file_stay_what_they_were(wine, tmp_path):
+    """Before, features were not divided by a power of their length, and files did not say so."""
+    X, _, metric = wine
+    metric.transform(X)
+    other = deepcopy(metric)
+    made = other._projection._made
+    before = made.projection._replace(shortened=np.zeros(1))
+    other._projection._made = made._replace(
+        projection=before, placer=vectors.placer(metric.forest_, before)
+    )
+    expected = other.transform(X)
+    assert not np.allclose(expected, metric.transform(X))
+    state = other._state()
+    del state["_vectors"]["shortened"]
+    other._restore_vectors(state["_vectors"], other._rows)
+    np.testing.assert_array_equal(other.transform(X), expected)
+
+
 def test_many_threads_may_ask_first(wine):
     X, y, metric = wine
     expected = metric.transform(X)
@@ -221,6 +239,7 @@ def test_a_file_with_wrong_vectors_is_refused(wine, tmp_path):
         ({"directions": made.projection.directions[:-1]}, "directions is float16"),
         ({"correction": np.zeros((2, 3), np.float32)}, "correction is float32"),
         ({"alpha": np.array([np.nan])}, "alpha holds NaN"),
+        ({"shortened": np.array([2.0])}, "shortened is not in"),
     ]:
         other._projection._made = made._replace(projection=made.projection._replace(**wrong))
         with pytest.raises(ValueError, match=match):  # `save` reads what it has written

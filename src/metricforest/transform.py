@@ -349,6 +349,7 @@ def unpack(forest: Forest, packed: dict[str, Any], asked: Any = None) -> Project
         if not holds:
             raise ValueError(f"not valid vectors: {what}")
 
+    packed = {"shortened": np.zeros(1), **packed}  # those of earlier files were not
     demand(set(packed) == set(Projection._fields), f"they have {', '.join(map(str, packed))[:200]}")
     nodes = check_array(packed["nodes"], "nodes", np.int32, (None,))
     V = check_array(packed["directions"], "directions", np.float16, (len(nodes), None))
@@ -358,6 +359,8 @@ def unpack(forest: Forest, packed: dict[str, Any], asked: Any = None) -> Project
     check_array(packed["seed"], "seed", np.int64, (1,))
     demand(packed["seed"][0] >= 0, "the seed is negative")
     demand((packed["size"] >= 0.0).all(), "a size is negative")
+    check_array(packed["shortened"], "shortened", np.float64, (1,))
+    demand(0.0 <= packed["shortened"][0] <= 1.0, "shortened is not in [0, 1]")
     asked = V.shape[1] if asked is None else asked
     most, most_random = (MOST, MOST_RANDOM) if asked == AUTO else (max(1, asked), 0)
     demand(V.shape[1] <= most, f"{V.shape[1]} directions, {most} is the most")

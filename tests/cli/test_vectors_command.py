@@ -29,15 +29,15 @@ def run(*arguments):
     return CliRunner().invoke(main, ["vectors", *map(str, arguments)])
 
 
-def test_vectors_go_to_files(shop, monkeypatch):
-    monkeypatch.setattr("metricforest.tables.files.CHUNK", 50, raising=False)
+def test_vectors_go_to_files(shop):
     folder, metric, table = shop
     Z = metric.transform(table)
     assert Z.shape == (120, 6)
     for name in ("v.parquet", "v.npy", "v.csv"):
-        result = run(folder / "shop.mf", folder / "rows.csv", "-o", folder / name)
+        result = run(folder / "shop.mf", folder / "rows.csv", "-o", folder / name, "--at-once", 50)
         assert result.exit_code == 0, result.output
         assert "120 vectors of 6 numbers (float32)" in result.output
+    assert pq.ParquetFile(folder / "v.parquet").num_row_groups == 3
     found = pq.read_table(folder / "v.parquet")
     assert found.schema.field("vector").type == pa.list_(pa.float32(), 6)
     assert found["id"].to_pylist() == table["sku"].tolist()

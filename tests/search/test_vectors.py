@@ -125,7 +125,7 @@ def test_queries_are_placed_by_their_ways_as_rows_are(grown):
     turn, own = np.arange(250, 350), np.r_[np.arange(250, 300), np.full(50, -1)]
     paths = paths_of(forest, index, rows, turn, own)
     z = np.zeros((100, P.n_numbers), np.float32)
-    vectors.place_queries(forest, *ready[:3], index, paths, z)
+    vectors.place_queries(forest, *ready[:3], ready.shortened, index, paths, z)
     expected = vectors.place(forest, ready, rows[turn], 1)
     np.testing.assert_allclose(z, expected, atol=1e-4 * np.abs(expected).max())
 

@@ -328,13 +328,19 @@ def load_model(path: str, jobs: int | None = None, table: bool = True) -> Any:
     return model
 
 
-def queries(model: TableMetric, path: str, sep: str | None) -> Iterator[Any]:
+def queries(
+    model: TableMetric, path: str, sep: str | None, at_once: int | None = None
+) -> Iterator[Any]:
     """The rows of a file piece by piece, read as the model needs them."""
     from ..tables import files
     from ..tables.columns import NUMBER
 
     numbers = {column.name for column in model.preparation_.columns_ if column.kind == NUMBER}
-    return files.numbered(files.read_chunks(path, sep=separator(sep), numbers=numbers - {model.id}))
+    numbers -= {model.id}
+    pieces = files.read_chunks(
+        path, sep=separator(sep), numbers=numbers, rows=at_once or files.CHUNK
+    )
+    return files.numbered(pieces)
 
 
 def whole_table(model: TableMetric, path: str, sep: str | None) -> Any:

@@ -45,11 +45,24 @@ MANY = 100_000  # rows between two lines of progress
     show_default=True,
     help="Half the room, or a quarter.",
 )
+@click.option(
+    "--at-once",
+    type=click.IntRange(1),
+    metavar="ROWS",
+    help="Rows read and written at once: what bounds memory.  [default: 20,000]",
+)
 @force_option
 @sep_option
 @jobs_option
 def vectors(
-    model: str, table: str, output: str, dtype: str, force: bool, sep: str | None, jobs: int
+    model: str,
+    table: str,
+    output: str,
+    dtype: str,
+    at_once: int | None,
+    force: bool,
+    sep: str | None,
+    jobs: int,
 ) -> None:
     """Vectors of the rows of TABLE: ids beside a list of numbers (.npy: the numbers alone).
 
@@ -78,13 +91,15 @@ def vectors(
         Result(output, format_, force).checked(columns, model, table)
     metric: TableMetric = load_model(model, jobs)
     inner: Any = metric.metric_
-    n_rows = sum(len(frame) for frame in queries(metric, table, sep)) if format_ == "npy" else 0
+    n_rows = (
+        sum(len(frame) for frame in queries(metric, table, sep, at_once)) if format_ == "npy" else 0
+    )
     with naming(model):
         metric.transform_names()
 
     def pieces() -> Iterator[Any]:
         n = 0
-        for frame in queries(metric, table, sep):
+        for frame in queries(metric, table, sep, at_once):
             with naming(table):
                 yield row_ids(as_table(frame), metric.id), metric.transform(frame, dtype=dtype)
             if n // MANY != (n + len(frame)) // MANY:

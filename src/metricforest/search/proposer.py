@@ -201,6 +201,6 @@ def propose(
         asked = proposals.pick(points, own)
     else:
         z = np.zeros((len(own), max(1, sum(placer.correction.shape))), np.float32)
-        vectors.place_queries(forest, *placer[:3], index, paths, z)
+        vectors.place_queries(forest, *placer[:3], placer.shortened, index, paths, z)
         asked = proposals.points_of(z, longest)
     return proposals.nearest(points, index.dead, asked, own, min(count, len(index.ids)), 1)

@@ -9,6 +9,9 @@ Rows a and b that l separates are apart there by h_l (sqrt u + sqrt v)^2 / 2T, s
 |s_l - 1/2|: between a half and all of what l adds to their distance, h_l (u + v) / T. Splits with few rows
 hardly matter and are left out.
 
+Some rows pass larger splits than others, and are farther from all for it. So f is divided by the root of its
+length (SHORTENED), which takes half of that away.
+
 What remains is made dense by a matrix that is learned from landmark rows: the directions V of their
 largest features (PCA without a centre), and random signs R for what these leave over. Directions of
 little variance count a little more than they have (LEVELLED): they tell near rows from nearest ones. A
@@ -45,6 +48,7 @@ SPARE = 16  # directions more than wanted, which makes the others sharper
 LEVELLED = (
     0.15  # a direction with the share q of the first one's variance is given q^(1 - LEVELLED)
 )
+SHORTENED = 0.5  # features are divided by this power of their length
 NOISE = 1e-6  # of the largest variance: a direction with less is rounding
 ROWS_PER_TASK = 256  # rows per task
 
@@ -58,6 +62,7 @@ class Projection(NamedTuple):
     alpha: np.ndarray  # float64 [1]         of the features
     seed: np.ndarray  # int64 [1]            of the signs R
     size: np.ndarray  # float64 [2]          landmarks' greatest number, and longest vector
+    shortened: np.ndarray  # float64 [1]     features are divided by this power of their length
 
     @property
     def n_numbers(self) -> int:
@@ -104,7 +109,12 @@ def upper(forest: Forest, nodes: np.ndarray) -> Upper:
 
 
 def features(
-    forest: Forest, nodes: np.ndarray, rows: np.ndarray, alpha: float, n_threads: int
+    forest: Forest,
+    nodes: np.ndarray,
+    rows: np.ndarray,
+    alpha: float,
+    n_threads: int,
+    shortened: float = SHORTENED,
 ) -> Features:
     """The features of rows, one column per node of `nodes`."""
     above, rows = upper(forest, nodes), read_only_view(rows)
@@ -121,7 +131,9 @@ def features(
     in_parallel(n_threads, [(one_tree, t) for t in range(T)])
     first = np.stack([part[0] for part in parts])
     first[1:] += np.cumsum(first[:-1, -1])[:, None]
-    return Features(first, *(np.concatenate([part[j] for part in parts]) for j in (1, 2)))
+    column, value = (np.concatenate([part[j] for part in parts]) for j in (1, 2))
+    shorten_features(first, value, shortened)
+    return Features(first, column, value)
 
 
 # ----------------------------------------------------------------------------------------- learning
@@ -149,7 +161,13 @@ def learn(
     multiply(signs, V.astype(np.float32), correction)
     correction /= factor.astype(np.float32) ** 2
     found = Projection(
-        nodes, V, correction, np.array([alpha]), np.array([seed], np.int64), np.zeros(2)
+        nodes,
+        V,
+        correction,
+        np.array([alpha]),
+        np.array([seed], np.int64),
+        np.zeros(2),
+        np.array([SHORTENED]),
     )
     ready = placer(forest, found)
     total = down(known, ready.matrix, n_threads)
@@ -283,6 +301,7 @@ class Placer(NamedTuple):
     matrix: np.ndarray  # float32 [S, padded(k + r)]   [V, R], then zeros
     correction: np.ndarray
     alpha: float
+    shortened: float
 
 
 def placer(forest: Forest, projection: Projection) -> Placer:
@@ -292,7 +311,8 @@ def placer(forest: Forest, projection: Projection) -> Placer:
     signs = matrix[:, k : k + len(projection.correction)]
     draw_signs(projection.nodes, np.uint64(projection.seed[0]), signs)
     above = upper(forest, projection.nodes)
-    return Placer(above, read_only_view(matrix), projection.correction, float(projection.alpha[0]))
+    alpha, shortened = float(projection.alpha[0]), float(projection.shortened[0])
+    return Placer(above, read_only_view(matrix), projection.correction, alpha, shortened)
 
 
 def place(forest: Forest, ready: Placer, rows: np.ndarray, n_threads: int) -> np.ndarray:
@@ -302,7 +322,7 @@ def place(forest: Forest, ready: Placer, rows: np.ndarray, n_threads: int) -> np
     in_parallel(
         n_threads,
         [
-            (place_block, forest, *ready[:3], rows, ready.alpha, *ends, z)
+            (place_block, forest, *ready, rows, *ends, z)
             for ends in row_ranges(len(rows), n_threads, ROWS_PER_TASK)
         ],
     )
@@ -371,12 +391,39 @@ def add_row(c, row, out):
 
 
 @kernel
-def place_block(forest, above, matrix, correction, rows, alpha, low, high, z):
+def shorten_features(first, value, power):
+    """Divide the features of every row by this power of their length."""
+    length = np.zeros(first.shape[1] - 1)
+    for t in range(len(first)):
+        for i in range(length.size):
+            for e in range(first[t, i], first[t, i + 1]):
+                length[i] += np.float64(value[e]) ** 2
+    for t in range(len(first)):
+        for i in range(length.size):
+            for e in range(first[t, i], first[t, i + 1]):
+                value[e] *= shorter(length[i], power)
+
+
+@kernel
+def shorter(length, power):
+    """What features whose squared length this is are multiplied with."""
+    return np.float32(length ** (-0.5 * power)) if length > 0.0 else np.float32(1.0)
+
+
+@kernel
+def shorten(total, length, power):
+    for i in range(len(total)):
+        scale = shorter(length[i], power)
+        for j in range(total.shape[1]):
+            total[i, j] *= scale
+
+
+@kernel
+def place_block(forest, above, matrix, correction, alpha, power, rows, low, high, z):
     """z[low:high] of these rows."""
     left, right, split, gaps, weights = ways(forest)
     number, weight = above.column, above.weight
-    k = correction.shape[1]
-    total = np.zeros((high - low, matrix.shape[1]), np.float32)
+    total, length = np.zeros((high - low, matrix.shape[1]), np.float32), np.zeros(high - low)
     for t in range(forest.root.size - 1):
         for i in range(low, high):
             x, out = rows[i], total[i - low]
@@ -384,26 +431,31 @@ def place_block(forest, above, matrix, correction, rows, alpha, low, high, z):
             while number[node] != LEAF:
                 at = number[node]
                 p = project(x, gaps[split[node]], weights[split[node]])
-                add_row(np.float32(weight[at] * root_of_certainty(p, alpha)), matrix[at], out)
+                value = np.float32(weight[at] * root_of_certainty(p, alpha))
+                add_row(value, matrix[at], out)
+                length[i - low] += np.float64(value) ** 2
                 node = right[node] if p > 0.0 else left[node]
-    mend(total, k, np.float32(1.0), correction, z[low:high])
+    shorten(total, length, power)
+    mend(total, correction.shape[1], np.float32(1.0), correction, z[low:high])
 
 
 @kernel
-def place_queries(forest, above, matrix, correction, index, paths, z):
+def place_queries(forest, above, matrix, correction, power, index, paths, z):
     """z of queries whose ways through the trees are known."""
     number, weight = above.column, above.weight
-    total = np.zeros((len(z), matrix.shape[1]), np.float32)
+    total, length = np.zeros((len(z), matrix.shape[1]), np.float32), np.zeros(len(z))
     for t in range(forest.root.size - 1):
         for a in range(len(z)):
             k = index.level[t]
             node = paths.node[a, k + t]
             while number[node] != LEAF:
                 at = number[node]
-                c = root_of(np.float64(paths.certain[a, k]) - 0.5)
-                add_row(np.float32(weight[at] * c), matrix[at], total[a])
+                value = np.float32(weight[at] * root_of(np.float64(paths.certain[a, k]) - 0.5))
+                add_row(value, matrix[at], total[a])
+                length[a] += np.float64(value) ** 2
                 k += 1
                 node = paths.node[a, k + t]
+    shorten(total, length, power)
     mend(total, correction.shape[1], np.float32(1.0), correction, z)
 
 
