@@ -151,8 +151,8 @@ def environment(name: str) -> Path:
             source = folder.with_name("earlier-source")
             shutil.rmtree(source, ignore_errors=True)
             source.mkdir(parents=True)
-            command = ["git", "-C", HERE, "archive", "--format=tar", f"{EARLIER}^{{tree}}"]
-            tar = subprocess.run(command, check=True, capture_output=True, cwd=HERE).stdout
+            command = ["git", "-C", HERE.parent, "archive", "--format=tar", f"{EARLIER}^{{tree}}"]
+            tar = subprocess.run(command, check=True, capture_output=True).stdout
             subprocess.run(["tar", "x", "-C", source], input=tar, check=True)
             wanted.append(str(source))
         venv.create(folder, clear=True, with_pip=True)

@@ -4,10 +4,8 @@ import io
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +13,6 @@ import pytest
 
 import metricforest
 from metricforest.cli import main
-from metricforest.cli.query import called_so_far
 from metricforest.tables import files
 from shop_commands import (
     LABELLED,
@@ -43,7 +40,7 @@ def test_fit_says_what_it_read_and_what_it_learned(model):
         "  used as date: listed",
         "  used as boolean: in_stock",
         "  not used: sku (holds the ids)",
-        "  not used: remark (free text: 586 different texts in 586 rows)",
+        "  used as text: remark",
         "  not used: region (constant: 'EU' in every row)",
         "values are no number, such as 'ask us', and count as missing",
         "857 labelled pairs; used are",
@@ -52,6 +49,8 @@ def test_fit_says_what_it_read_and_what_it_learned(model):
         "  left out: 1 of a row with itself",
         "  left out: 1 without a label",
         "suggested threshold 0.",
+        "comparing pairs: pair AUC 0.",
+        "  called the same from probability 0.",
         "shop.mf: written,",
     ):
         assert line in said
@@ -69,6 +68,10 @@ def test_fit_reports_to_machines(tmp_path):
     assert report["pairs"]["unknown_ids"] == ["S9999", "X12", "X13"]
     assert 0.8 < report["pair_auc"] <= 1.0
     assert 0.0 < report["threshold"] < 1.0
+    assert (
+        report["comparing_pairs"]["held_out_pairs"]
+        == report["pairs"]["same"] + report["pairs"]["different"]
+    )
 
 
 def test_the_same_seed_gives_the_same_file(tmp_path):
@@ -171,30 +174,10 @@ def test_suspects_are_labelled_pairs(shop):
     labelled = pd.read_csv(LABELLED, dtype=str)
     known = {frozenset(pair) for pair in zip(labelled["left"], labelled["right"], strict=True)}
     assert {frozenset(pair) for pair in zip(found["a"], found["b"], strict=True)} <= known
-    # The pair that is labelled both ways is the first to look at.
-    assert {*found.loc[0, ["a", "b"]]} == {"S0001", "S0233"}
-
-
-def test_matches_are_near(shop, tmp_path):
-    found = table_of(good("match", shop, PRODUCTS, "--precision", 0.9))
-    loose = table_of(good("match", shop, PRODUCTS, "--threshold", 0.2))
-    assert 0 < len(found) < len(loose)
-    assert found.columns.tolist() == ["a", "b", "distance", "probability"]
-    article = pd.read_csv(SHOP / "articles.csv").set_index("sku")["article"]
-    right = article[found["a"]].to_numpy() == article[found["b"]].to_numpy()
-    assert right.mean() > 0.4  # of all pairs, one in 400 is the same
-    across = table_of(good("match", shop, NEW, PRODUCTS))
-    assert across["a"].str.startswith("N").all()
-    assert across["b"].str.startswith("S").all()
-    result = good("match", shop, "-o", tmp_path / "own.csv")
-    assert "label some of these matches" in result.stderr
-    said = re.search(r"of ([\d,]+) held-out pairs (\d+) are, (\d+) of these rightly", result.stderr)
-    n_pairs, n_near, n_right = (int(text.replace(",", "")) for text in said.groups())
-    assert 0 < n_right <= n_near < n_pairs
-    sure = good("match", shop, "--precision", 0.99, "-o", tmp_path / "sure.csv").stderr
-    assert ("few to go by" in sure) == (int(re.search(r"pairs (\d+) are", sure)[1]) < 30)
-    asked = SimpleNamespace(held_out_distance_=np.array([0.5]), held_out_same_=np.array([True]))
-    assert called_so_far(asked, 0.4) == "; none of 1 held-out pairs is"
+    # The pair that is labelled both ways is one of the first to look at.
+    doubtful = table_of(good("suspects", shop, "-n", 30))
+    pairs = [{a, b} for a, b in zip(doubtful["a"], doubtful["b"], strict=True)]
+    assert {"S0001", "S0233"} in pairs
 
 
 def test_clusters_are_as_many_as_asked_for(shop, tmp_path):
@@ -229,7 +212,9 @@ def test_distances_of_two_rows(shop):
     with pytest.warns(UserWarning, match="count as missing"):
         want = metric.pairwise_distances(frame)[1, 2]
     assert answer["distance"] == pytest.approx(want, rel=1e-9)
-    assert answer["same"] == (want <= metric.threshold_)
+    (likely,) = metric.pair_model_.probability([["S0001", "S0002"]])
+    assert answer["probability"] == pytest.approx(likely)
+    assert answer["same"] == (likely >= metric.pair_model_.threshold_)
     elsewhere = good("distance", shop, "N01", "N02", "--table", NEW).stdout
     assert re.search(r"^distance: 0\.\d+$", elsewhere, flags=re.MULTILINE)
     same = good("distance", shop, "S0001", "S0001").stdout
@@ -318,15 +303,19 @@ def test_unreadable_values_are_counted_through_all_pieces(shop, tmp_path, monkey
     )
 
 
-def test_explanations_are_those_of_the_metric(shop):
+def test_explanations_are_those_of_the_model(shop):
     metric = metricforest.load(shop)
-    assert good("explain", shop, "S0001", "S0002").stdout.rstrip("\n") == (
-        metric.explain_pair("S0001", "S0002").summary()
-    )
-    answer = json.loads(good("explain", shop, "S0001", "S0002", "--json").stdout)
-    assert answer["a"] == "S0001"
+    pair = "S0001", "S0002"
+    reasons = metric.pair_model_.explain(pair)
+    assert good("explain", shop, *pair).stdout.rstrip("\n") == str(reasons)
+    assert f"{reasons.reasons[0].column}: " in good("explain", shop, *pair).stdout
+    answer = json.loads(good("explain", shop, *pair, "--json").stdout)
+    assert (answer["a"], answer["probability"]) == ("S0001", pytest.approx(reasons.probability))
+    of_distance = good("explain", shop, *pair, "--distance").stdout.rstrip("\n")
+    assert of_distance == metric.explain_pair(*pair).summary()
+    answer = json.loads(good("explain", shop, *pair, "--distance", "--json").stdout)
     assert answer["distance"] == pytest.approx(
-        json.loads(good("distance", shop, "S0001", "S0002", "--json").stdout)["distance"]
+        json.loads(good("distance", shop, *pair, "--json").stdout)["distance"]
     )
     good("explain", shop, "N01", "N02", "--table", NEW)
 
@@ -379,36 +368,6 @@ def test_help_takes_no_time_and_needs_nothing():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.splitlines()[-1] == "[]"
-
-
-# --------------------------------------------------------------------------------------- the page
-
-
-def test_the_commands_of_the_page_run_and_say_so(tmp_path, monkeypatch):
-    """Every `$ metricforest` line of docs/command_line.md, in order."""
-    text = (ROOT / "docs" / "command_line.md").read_text("utf-8")
-    monkeypatch.chdir(tmp_path)
-    for path in SHOP.glob("*.csv"):
-        write(tmp_path / path.name, path.read_text())
-    n_run = 0
-    for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            line, _, shown = part.partition("\n")
-            if not line.startswith("metricforest "):
-                continue
-            arguments = shlex.split(line.split(" | ")[0])[1:]
-            result = run(*arguments)
-            n_run += 1
-            wanted = 2 if "error:" in shown else 0
-            assert result.exit_code == wanted, (line, result.output)
-            said = without_figures(result.stdout + result.stderr)
-            for words in shown.strip().splitlines():
-                assert all(piece in said for piece in without_figures(words).split("...")), words
-    assert n_run >= 7
-
-
-def without_figures(text: str) -> str:
-    return re.sub(r"\d+(\.\d+)?(e-\d+)?|True|False", "0", text)
 
 
 def test_not_self_goes_by_rows(shop, tmp_path):
@@ -511,11 +470,11 @@ def test_an_id_reads_alike_wherever_it_stands(tmp_path, in_table, in_pairs):
     assert far[0] == far[1]
 
 
-@pytest.mark.parametrize("where", ["metricforest.tables.files.write_through", "query.say"])
+@pytest.mark.parametrize("where", ["metricforest.tables.files.write_through", "match.say"])
 def test_a_reader_that_has_gone(shop, tmp_path, where):
     """`metricforest ... | head` is no bug, whichever stream the reader had."""
     script = (
-        "import metricforest.tables.files, metricforest.cli.query as query\n"
+        "import metricforest.tables.files, metricforest.cli.match as match\n"
         "def gone(*given): raise BrokenPipeError(32, 'Broken pipe')\n"
         f"{where} = gone\n"
         "metricforest.cli.main()\n"

@@ -106,7 +106,14 @@ BAD = {
         "fit wide.csv --labels a -o m.mf",
         "its rows have more values than its head",
     ),
-    "another kind": ("fit {table}.xlsx --labels a -o m.mf", "a table is a .csv, .tsv, .parquet"),
+    "another kind": (
+        "fit {table}.docx --labels a -o m.mf",
+        "a table is a .csv, .tsv, .xlsx, .parquet",
+    ),
+    "no sheet": (
+        "fit fake.xlsx --labels a -o m.mf",
+        "fake.xlsx: (cannot be read as xlsx|needs open)",
+    ),
     "no parquet": ("fit fake.parquet --labels a -o m.mf", "fake.parquet: "),
     "no array": ("fit fake.npy --labels a -o m.mf", "fake.npy: cannot be read as npy"),
     "a flat array": ("fit flat.npy --labels x0 -o m.mf", r"flat.npy: .* this has shape \(3,\)"),
@@ -130,13 +137,45 @@ BAD = {
     ),
     "strange format": ("neighbors {model} -o out.xyz", "out.xyz: results are written as .csv"),
     "precision beyond 1": ("match {model} --precision 2", "2.0 is not in the range 0<=x<=1"),
+    "precision of what": (
+        "match {model} --precision 0.9",
+        "not known for these tables: `metricforest",
+    ),
+    "best and one to one": ("match {model} --best --one-to-one", "exclude each other"),
+    "answers to nothing": (
+        "match {model} --answers few.csv",
+        "few.csv: it has no column 'probability'",
+    ),
+    "two tables and labels": (
+        "fit {table} {new} --labels type -o m.mf",
+        "two tables are learned from --pairs alone",
+    ),
+    "two tables in a forest": (
+        "fit {table} {new} --pairs {labelled} --metric forest -o m.mf",
+        "--metric forest learns from one table: of two",
+    ),
+    "tables the other way": (
+        "fit {new} {table} --id sku --pairs across.csv -o m.mf",
+        "across.csv: no pair names two .*name the tables the other way round",
+    ),
+    "tables of other columns": (
+        "fit {table} other.csv --id sku --pairs across.csv -o m.mf",
+        "the tables have no column in common to compare by: .*other.csv has sku, z",
+    ),
+    "kinds that exclude": (
+        "fit {table} --labels type --text brand --category brand,colour -o m.mf",
+        "column 'brand' cannot be text and category",
+    ),
+    "one row": ("distance {model} S0001", "give the ids of two rows, or --pairs"),
+    "a table of nothing": ("suggest header.csv", "header.csv: it has a header and no rows"),
+    "a model and a table": ("suggest {model} {new}", "a model knows its tables"),
     "both cuts": ("match {model} --precision 1 --threshold 1", "exclude each other"),
     "no threshold": ("match untold.mf", "untold.mf: .*label more pairs, or name a threshold"),
     "too many clusters": ("cluster {model} -n 9999", "586 rows are too few for 9999 clusters"),
-    "no such row": ("distance {model} S0001 S9999", "no row is called 'S9999'; there are 586 rows"),
+    "no such row": ("distance {model} S0001 S9999", "no row .*is called 'S9999'; there are 586"),
     "no such row there": (
         "distance {model} N01 N99 --table {new}",
-        "new.csv: no row is called 'N99'",
+        "new.csv: .*no row .*is called 'N99'",
     ),
     "a strange picture": ("map {model} -o map.gif", "a picture is a .png, .svg or .pdf file"),
     "labels of others": ("map {model} --labels two.csv -o map.png", "two.csv: none of its ids"),
@@ -160,6 +199,9 @@ def bad_folder(tmp_path_factory, model):
         "gap.csv": "a,b\n1,2\n,3\n",
         "wide.csv": "a,b\n1,2,3\n1,2,3\n",
         "fake.parquet": "not parquet",
+        "fake.xlsx": "not a sheet",
+        "across.csv": "a,b,c\nS0001,N01,same\nS0002,N02,different\n",
+        "other.csv": "sku,z\nN01,1\nN02,2\n",
         "fake.npy": "not an array",
     }.items():
         write(folder / name, text)

@@ -95,10 +95,10 @@ def test_answers_that_were_filled_in_are_not_overwritten(shop, tmp_path, suffix)
         frame.loc[3, "answer"] = "same"
         frame.to_csv(path, sep=sep, index=False)
     before = path.read_bytes()
-    assert "1 of its rows have an answer; name another file, or --force" in refused(*ask)
-    assert path.read_bytes() == before
-    assert run(*ask, "--force").exit_code == 0
-    assert path.read_bytes() != before
+    for more in ((), ("--force",)):
+        said = refused(*ask, *more)
+        assert "1 of its rows have an answer, which is not overwritten: name another file" in said
+        assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
@@ -295,7 +295,13 @@ def test_a_pair_model_is_described_and_refused_in_one_line(tmp_path):
     assert result.exit_code == 0, result.output
     assert "compares na\\x1bme; threshold: 0.5" in result.stdout
     assert json.loads(run("info", path, "--json").stdout)["rows"] == 20
-    assert "m.mf: it holds a PairModel; `metricforest fit` makes" in refused("match", path)
+    assert run("match", path).stdout.startswith("a,b,probability\n")
+    for command in (
+        ("neighbors", path),
+        ("cluster", path),
+        ("map", path, "-o", tmp_path / "m.png"),
+    ):
+        assert "m.mf: it only compares pairs of rows, for match, suggest" in refused(*command)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])

@@ -28,14 +28,21 @@ def parted(seed):
     return probability, rng.random(4_000) < np.where(probability > 0.5, 0.9, 0.01)
 
 
-@pytest.mark.parametrize("made", [candidates, parted])
+def rare(seed):
+    """A table's candidates, one in 85 of them a match, by a model that is not sure of itself."""
+    rng = np.random.default_rng(seed)
+    truth = np.arange(9_500) < 112
+    return np.where(truth, rng.beta(12, 3, 9_500), rng.beta(1, 22, 9_500)), truth
+
+
+@pytest.mark.parametrize("made", [candidates, parted, rare])
 @pytest.mark.parametrize("n", [40, 160])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(made, n):
     inside = []
     for seed in range(150):
         probability, truth = made(seed)
-        chosen = drawn(strata_of(probability), n, np.random.default_rng(seed))
-        found = audit(probability, chosen, truth[chosen], 0.5, None)
+        chosen = drawn(strata_of(probability, 0.5), n, np.random.default_rng(seed))
+        found = audit(probability, chosen, truth[chosen], 0.5, None, 0.5)
         precision, recall = rates(probability, truth, 0.5)
         inside.append([
             found.precision_interval[0] <= precision <= found.precision_interval[1],
@@ -44,12 +51,37 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(made, n):
     assert np.mean(inside, axis=0).min() >= 0.88
 
 
+def test_few_labels_say_much_where_matches_are_rare():
+    """60 of 9,500 pairs: a tenth is left open of the precision."""
+    probability, truth = rare(0)
+    chosen = drawn(strata_of(probability, 0.5), 60, np.random.default_rng(0))
+    low, high = audit(probability, chosen, truth[chosen], 0.5, None, 0.5).precision_interval
+    assert high - low < 0.15
+    assert truth[chosen].sum() > 20
+
+
+def test_matches_that_are_kept_are_what_is_audited():
+    """One to one: two matches of one row are one, and the expected precision rises."""
+    probability, truth = candidates(0)
+    every = np.arange(len(truth))
+
+    def right_ones(threshold):
+        return (probability >= threshold) & (truth | (every % 2 == 0))
+
+    loose = audit(probability, every, truth, 0.5, None, 0.5)
+    kept = audit(probability, every, truth, 0.5, None, 0.5, right_ones)
+    assert kept.n_matches == right_ones(0.5).sum() < loose.n_matches
+    want = truth[right_ones(0.5)].mean()
+    assert kept.precision == pytest.approx(want, abs=0.02)
+    assert kept.precision > loose.precision + 0.05
+
+
 def test_with_every_candidate_labelled_the_rates_are_known():
     probability, truth = candidates(0)
     every = np.arange(len(truth))
-    cuts = [probability[strata_of(probability) == s].min() for s in range(STRATA)]
+    cuts = [probability[strata_of(probability, 0.5) == s].min() for s in range(STRATA)]
     for cut in cuts:
-        found = audit(probability, every, truth, cut, None)
+        found = audit(probability, every, truth, cut, None, 0.5)
         assert found.precision == pytest.approx(rates(probability, truth, cut)[0], abs=0.01)
         assert found.recall == pytest.approx(rates(probability, truth, cut)[1], abs=0.01)
     assert found.match_rate == pytest.approx(truth.mean(), abs=0.005)
@@ -58,11 +90,11 @@ def test_with_every_candidate_labelled_the_rates_are_known():
 def test_a_stricter_wish_is_never_looser_and_is_met():
     for seed in range(20):
         probability, truth = candidates(seed)
-        chosen = drawn(strata_of(probability), 40, np.random.default_rng(seed))
+        chosen = drawn(strata_of(probability, 0.5), 40, np.random.default_rng(seed))
         before = 0.0
         for wish in np.linspace(0.0, 1.0, 21):
             try:
-                found = audit(probability, chosen, truth[chosen], 0.5, float(wish))
+                found = audit(probability, chosen, truth[chosen], 0.5, float(wish), 0.5)
             except ValueError as error:
                 assert "no threshold has an expected precision" in str(error)  # noqa: PT017
                 break
@@ -73,7 +105,7 @@ def test_a_stricter_wish_is_never_looser_and_is_met():
 
 def test_a_sample_takes_as_many_of_every_stratum():
     probability, _ = candidates(0)
-    stratum = strata_of(probability)
+    stratum = strata_of(probability, 0.5)
     assert (np.diff(stratum[np.argsort(probability)]) >= 0).all()
     chosen = drawn(stratum, 80, np.random.default_rng(0))
     assert np.bincount(stratum[chosen], minlength=STRATA).tolist() == [10] * STRATA
@@ -83,7 +115,7 @@ def test_a_sample_takes_as_many_of_every_stratum():
 
 
 def test_equal_probabilities_are_one_stratum():
-    assert len(set(strata_of(np.full(50, 0.3)).tolist())) == 1
+    assert len(set(strata_of(np.full(50, 0.3), 0.5).tolist())) == 1
 
 
 def test_a_table_is_asked_about_and_the_answer_is_near_the_truth():

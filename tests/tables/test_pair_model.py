@@ -327,7 +327,8 @@ def test_a_stricter_threshold_matches_no_more(learned):
         ({"keep": "some"}, "keep must be one of every, best, one-to-one, got 'some'"),
         ({"threshold": 1.5}, r"threshold must be in \[0, 1\], got 1.5"),
         ({"candidates": 0}, "candidates must be a whole number of at least 1, got 0"),
-        ({"right": {"name": ["a"]}}, "right is given without left"),
+        ({"also": [[0, 10_000]]}, "also names rows that are not there"),
+        ({"also": [0, 1]}, "also must be pairs of row numbers"),
     ],
 )
 def test_matching_refuses_what_means_nothing(learned, options, match):

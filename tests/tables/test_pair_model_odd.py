@@ -73,8 +73,8 @@ def test_an_unchanged_file_comes_back(model, tmp_path):
 
 
 def test_a_kind_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match="must be one of number, date, drop, got 'category'"):
-        PairModel(kinds={"name": "category"}).fit(TABLE, pairs=PAIRS)
+    with pytest.raises(ValueError, match="must be one of number, boolean, date, category, text, "):
+        PairModel(kinds={"name": "sound"}).fit(TABLE, pairs=PAIRS)
 
 
 def test_numbers_beyond_single_precision_are_compared():

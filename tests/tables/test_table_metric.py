@@ -65,7 +65,7 @@ def labelled(group: np.ndarray, m: int = 150, seed: int = 1) -> pd.DataFrame:
 
 def small(**params) -> TableMetric:
     forest = HierarchyForest(15, standardize=False)
-    return TableMetric(forest, id="sku", random_state=0, **params)
+    return TableMetric(forest, id="sku", random_state=0, **{"kinds": {"note": "drop"}} | params)
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,14 @@ def learned():
         (pl.Series([dt.datetime(2024, 1, 1, 12), None, dt.datetime(2024, 1, 2)]), "date"),
         (pl.Series([True, None, False]), "boolean"),
         ([["x"], ["y"], ["x"], ["y"]], "category"),
+        (["a", "a", *(f"k{i}" for i in range(30))], "text"),
+        ([f"a remark that is rather long, {i}" for i in range(30)], "text"),
+        ([f"{i} Oak Street" for i in range(30)], "text"),
+        (["19560409", "19561231", None, "20240101"], "date"),
+        (np.array([19560409, 19561231, 20240101]), "date"),
+        (["19560409", "19561331", "20240101"] * 5, "number"),  # no thirteenth month
+        (["19560409"] * 5 + ["19990101"] * 5 + ["x"] * 9, "category"),
+        (np.array([19560409.5, 19561231.0]), "number"),
     ],
 )
 def test_what_a_column_holds(values, kind):
@@ -124,12 +132,13 @@ def test_what_a_column_holds(values, kind):
         (["EU"] * 5, "constant: 'EU' in every row"),
         (list(range(7, 37)), "id-like: 30 different whole numbers"),
         ([f"k{i}" for i in range(30)], "id-like: 30 different texts in 30 rows"),
-        (["a", "a", *(f"k{i}" for i in range(30))], "too many levels: 31 different texts in 32"),
-        ([f"a remark that is rather long, {i}" for i in range(30)], "free text: 30 different"),
         ([f"{i}/01/2024" for i in range(1, 31)], "If they are dates, write '1/01/2024' as year"),
     ],
 )
 def test_why_a_column_is_of_no_use(values, why):
+    """A category that the table calls one is no text."""
+    declared = pd.Series(["a", "a", *(f"k{i}" for i in range(30))], dtype="category")
+    assert "too many levels: 31 different texts in 32" in kind_of("column", declared, least=2)[1]
     column = np.empty(len(values), object)
     column[:] = values
     assert why in kind_of("column", column, least=2)[1]
@@ -160,7 +169,7 @@ def test_values_are_read_as_the_kind_that_is_known():
 def test_prepared_features_are_those_of_scikit_learn():
     frame, _ = shop(400)
     frame["brand"] = frame["brand"].where(np.arange(400) % 50 > 0, "rare")
-    preparation = TablePreparation(min_frequency=0.05).fit(frame)
+    preparation = TablePreparation({"note": "drop"}, min_frequency=0.05).fit(frame)
     days = ((frame["listed"] - pd.Timestamp("1970-01-01")) / pd.Timedelta("1D")).to_frame()
     plain = pd.concat([frame[["price"]], days, frame[["new"]].astype(float)], axis=1)
     encoder = OneHotEncoder(
@@ -207,7 +216,6 @@ def test_useless_columns_are_named():
     dropped = TablePreparation().fit(frame).dropped_
     assert {name: why.split(":")[0] for name, why in dropped.items()} == {
         "sku": "id-like",
-        "note": "free text",
         "region": "constant",
         "empty": "all values are missing",
     }
@@ -225,7 +233,7 @@ def test_rows_asked_about_are_found_by_name_and_read_alike():
     frame, _ = shop()
     preparation = TablePreparation().fit(frame)
     want = preparation.transform(frame)
-    shuffled = frame[["new", "listed", "brand", "price"]].assign(more=1)
+    shuffled = frame[["new", "listed", "brand", "note", "price"]].assign(more=1)
     np.testing.assert_array_equal(preparation.transform(shuffled), want)
     text = frame.astype(object).where(frame.notna(), None).map(lambda v: v if v is None else str(v))
     np.testing.assert_allclose(preparation.transform(text), want)
@@ -431,6 +439,7 @@ def test_the_golden_file_still_loads():
     params = {k: v for k, v in metric.get_params().items() if k != "metric"}
     # younger than the file: as if nobody had asked for them
     younger = {"metric__implied_pairs": False, "metric__n_components": 64, "metric__tol": 0.01}
+    younger["pair_model"] = None
     assert params == expected["params"] | younger
     assert metric.ids_.tolist() == expected["ids"]
     assert metric.threshold_ == expected["threshold"]
@@ -699,10 +708,7 @@ def test_questions_and_doubts_come_with_ids(learned):
     metric, *_ = learned
     asked = metric.suggest_pairs(6, random_state=3)
     plain = metric.metric_.suggest_pairs(6, random_state=3)
-    assert asked["a"].tolist() == metric.ids_[plain[:, 0]].tolist()
-    assert asked["b"].tolist() == metric.ids_[plain[:, 1]].tolist()
-    near = [metric.explain_pair(a, b).distance for a, b in zip(asked["a"], asked["b"], strict=True)]
-    np.testing.assert_allclose(asked["distance"], near, rtol=1e-6)
+    assert asked.tolist() == metric.ids_[plain].tolist()
     doubted = metric.suspect_pairs(4)
     plain = metric.metric_.suspect_pairs(4)
     assert doubted["a"].tolist() == metric.ids_[plain.pairs[:, 0]].tolist()

@@ -9,7 +9,7 @@ is imported before a command runs.
 `reproduce` and `report` are in `metricforest.experiments.cli`.
 """
 
-from . import fit, query, cluster, dedupe, vectors, inspect  # noqa: F401, I001  every command adds itself
+from . import fit, match, query, cluster, dedupe, vectors, inspect, records  # noqa: F401, I001  every command adds itself
 from .common import main
 
 __all__ = ["main"]

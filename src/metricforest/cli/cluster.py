@@ -19,7 +19,7 @@ from .common import (
     sep_option,
     whole_table,
 )
-from .fit import checked_pairs, joined, read_pairs
+from .labelled import checked_pairs, joined, read_pairs
 
 if TYPE_CHECKING:
     from ..estimators.cluster import MetricSpectralClustering

@@ -221,7 +221,8 @@ class Result(NamedTuple):
     ) -> Destination:
         """Where the result goes, or one line of why it cannot: before any work.
 
-        A file that does not begin with these columns, or where the user has filled some in, stays.
+        A file that does not begin with these columns stays without --force, and one where the user has
+        filled some in stays with it.
         """
         from ..storage.outputs import check_output, is_standard
         from ..tables import earlier, files
@@ -231,8 +232,14 @@ class Result(NamedTuple):
             if chosen == "parquet" and sys.stdout.isatty():
                 raise click.UsageError("Parquet is not text for a terminal: name a file with -o")
         else:
-            foreign = None if self.force else earlier.foreign(columns, chosen, fill_in)
+            foreign = None if self.force else earlier.foreign(columns, chosen)
             check_output(str(self.output), inputs=inputs, stream=True, foreign=foreign, hint=ANYWAY)
+            n_filled = earlier.n_filled(str(self.output), chosen, fill_in) if fill_in else 0
+            if n_filled:
+                raise click.ClickException(
+                    f"{self.output}: {n_filled} of its rows have {earlier.articled(fill_in)}, which is "
+                    "not overwritten: name another file"
+                )
         return Destination(self.output, chosen)
 
 
@@ -307,15 +314,37 @@ def counted(frames: Iterable[Any], what: str, output: str | None) -> Iterator[An
         click.echo("", err=True)
 
 
-def load_model(path: str, jobs: int | None = None, table: bool = True) -> Any:
-    """The model in a file, which must know its table unless `table` is False."""
+def is_model(path: str) -> bool:
+    """Whether a file begins as a model does."""
+    from pathlib import Path
+
+    from ..storage.format import no_model
+    from ..tables.files import check_readable
+
+    if path == "-":
+        return False
+    check_readable(path)
+    return not no_model(Path(path))
+
+
+def load_model(path: str, jobs: int | None = None, table: bool = True, pairs: bool = False) -> Any:
+    """The model in a file, which must know its table unless `table` is False.
+
+    With `pairs` it may be one that only compares pairs of rows.
+    """
     from ..storage.registry import load
     from ..tables.files import check_readable
 
     check_readable(path)
     model = load(path)
-    if table and not hasattr(model, "preparation_"):
-        what = "" if hasattr(model, "comparison_") else " without a table"
+    compares = hasattr(model, "comparison_")
+    if table and compares and not pairs:
+        raise click.ClickException(
+            f"{path}: it only compares pairs of rows, for match, suggest, distance and explain; "
+            f"`{PROGRAM} fit` of one table with --metric forest learns a distance as well"
+        )
+    if table and not compares and not hasattr(model, "preparation_"):
+        what = " without a table"
         raise click.ClickException(
             f"{path}: it holds a {type(model).__name__}{what}; "
             f"`{PROGRAM} fit` makes models that know their table"
@@ -343,11 +372,14 @@ def queries(
     return files.numbered(pieces)
 
 
-def whole_table(model: TableMetric, path: str, sep: str | None) -> Any:
-    from ..tables.files import pandas
+def whole_table(model: Any, path: str, sep: str | None) -> Any:
+    """The rows of a file; as text where pairs are compared, which the model has learned as text."""
+    from ..tables import files
 
+    if getattr(model, "pair_model_", model) is not None:
+        return files.read_table(path, sep=separator(sep))
     frames = list(queries(model, path, sep))
-    return frames[0] if len(frames) == 1 else pandas().concat(frames)
+    return frames[0] if len(frames) == 1 else files.pandas().concat(frames)
 
 
 class naming:

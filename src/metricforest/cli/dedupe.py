@@ -20,7 +20,7 @@ from .common import (
     sep_option,
     separator,
 )
-from .fit import checked_pairs, joined, need_column, read_pairs
+from .labelled import checked_pairs, joined, need_column, read_pairs
 
 GROUPS = ("id", "group", "confidence", "representative")
 QUESTIONS = ("left", "right", "answer")

@@ -1,4 +1,4 @@
-"""`demo` and `fit`: what a table and labelled pairs hold, and what was learned from them."""
+"""`demo` and `fit`: from a table, or two, and labelled pairs to a model in a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import sys
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import click
 
@@ -24,15 +26,36 @@ from .common import (
     separator,
     show,
 )
+from .labelled import checked_pairs, joined, need_column, read_pairs
 from .metrics import METRICS, forget_run, unfitted_metric
-
-if TYPE_CHECKING:
-    from ..tables.metric import TableMetric
-
-GUESSING = 0.6  # pair AUC below which a user should know that little was learned
-LABEL_NAMES = frozenset(
-    ["same", "label", "answer", "match", "judgement", "judgment", "verdict", "is_match", "is_same"]
+from .reports import (
+    given_pairs,
+    of_pairs,
+    pairs_compared,
+    report,
+    report_pairs,
+    what_was_learned,
+    what_was_read,
 )
+
+PAIRS = "pairs"  # the metric that only compares pairs of rows
+WIDEST = 100  # columns up to which pairs are compared column by column, unless --metric pairs asks for it
+KINDS = ("text", "number", "date", "category", "drop")
+
+
+def kind_options(command: Any) -> Any:
+    """What columns hold, where that is not to be guessed."""
+    helps = {
+        "text": "Columns of names, titles, addresses, free text (a,b or given several times).",
+        "number": "Columns of numbers.",
+        "date": "Columns of dates.",
+        "category": "Columns of codes, not numbers.",
+        "drop": "Columns not to use.",
+    }
+    for kind in reversed(KINDS):
+        option = click.option(f"--{kind}", metavar="COLUMNS", multiple=True, help=helps[kind])
+        command = option(command)
+    return command
 
 
 @main.command(epilog=example("metricforest demo"))
@@ -46,21 +69,22 @@ def demo() -> None:
 @main.command(
     epilog=example(
         "metricforest fit products.csv --id sku --pairs labelled.csv -o shop.mf",
+        "metricforest fit ours.csv theirs.csv --id id --pairs labelled.csv -o both.mf",
         "metricforest fit flowers.parquet --labels species -o flowers.mf",
         "metricforest fit big.csv --id key --pairs labels.tsv --max-rows 50000 -o big.mf",
     )
 )
 @click.argument("table")
-@pairs_option(" (1 or 0, +1 or -1, true or false, match or distinct)")
+@click.argument("table_b", required=False)
+@pairs_option(" (y or n, 1 or 0, +1 or -1, true or false, match or distinct)")
 @click.option("--labels", metavar="COLUMN", help="Column with class labels; empty: unlabelled.")
 @id_option
 @click.option("-o", "--output", metavar="FILE", required=True, help="The model file to write.")
 @click.option(
     "--metric",
-    type=click.Choice(list(METRICS)),
-    default="forest",
-    show_default=True,
-    help="; ".join(f"{name}: {what}" for name, what in METRICS.items()) + ".",
+    type=click.Choice([*METRICS, PAIRS]),
+    help="; ".join(f"{name}: {what}" for name, what in METRICS.items())
+    + f"; {PAIRS}: none, only pairs are compared. [default: forest; of two tables {PAIRS}]",
 )
 @click.option("--trees", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
@@ -91,19 +115,19 @@ def demo() -> None:
     is_flag=True,
     help="Learn also from what the labelled pairs imply (a is b, b is c). Not for noisy ones.",
 )
-@click.option("--category", metavar="COLUMN", multiple=True, help="Column of codes, not numbers.")
-@click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use.")
+@kind_options
 @sep_option
 @jobs_option
 @json_option
 @click.option("--force", is_flag=True, help="Replace a file that is not a model.")
 def fit(
     table: str,
+    table_b: str | None,
     pairs: tuple[str, ...],
     labels: str | None,
     id_: str | None,
     output: str,
-    metric: str,
+    metric: str | None,
     trees: int,
     seed: int,
     max_rows: int,
@@ -111,109 +135,215 @@ def fit(
     min_node_size: int,
     alpha: float,
     implied: bool,
-    category: tuple[str, ...],
-    drop: tuple[str, ...],
     sep: str | None,
     jobs: int,
     as_json: bool,
     force: bool,
+    **kinds: tuple[str, ...],
 ) -> None:
-    """Learn a distance from TABLE (.csv, .tsv, .parquet, .npy, .npz) and labelled pairs."""
+    """Learn from TABLE (.csv, .tsv, .xlsx, .parquet, .npy, .npz) and labelled pairs.
+
+    With TABLE_B, how to link the two: the first ids of the pairs are rows of TABLE, the second of
+    TABLE_B.
+    """
     from ..storage.format import no_model
     from ..storage.outputs import check_output
+
+    chosen = metric or (PAIRS if table_b else "forest")
+    check_wishes(bool(pairs), labels, table_b, chosen, folds, implied, jobs)
+    inputs = (table, table_b, *pairs)
+    check_output(output, inputs=inputs, foreign=None if force else no_model, hint=ANYWAY)
+    started = time.perf_counter()
+    tables, labelled = read_all(
+        [name for name in (table, table_b) if name], pairs, id_, max_rows, separator(sep), seed
+    )
+    told = kinds_of(kinds, tables, (id_, labels))
+    run: Any = {"n_jobs": jobs, "random_state": seed}
+    model: Any
+    if chosen == PAIRS:
+        model = unfitted_pairs(trees, run).set_params(id=id_, kinds=told)
+        figures = learn_pairs(model, tables, labelled, pairs, as_json)
+    else:
+        options: Any = {"min_node_size": min_node_size, "alpha": alpha, "implied": implied}
+        verbose = sys.stderr.isatty()
+        inner = unfitted_metric(chosen, trees, jobs=jobs, seed=seed, verbose=verbose, **options)
+        narrow = pairs and len(tables[0].frame.columns) <= WIDEST
+        pair_model = unfitted_pairs(trees, run) if narrow else None
+        from ..tables.metric import TableMetric
+
+        model = TableMetric(inner, id_, told, cv=folds, random_state=seed, pair_model=pair_model)
+        figures = learn_metric(model, tables[0], labelled, pairs, labels, as_json)
+    model.save(output, overwrite=force)
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json({**figures, "model": output, "seconds": round(seconds, 2)})
+        return
+    show(of_pairs(model) if chosen == PAIRS else what_was_learned(model))
+    if getattr(model, "pair_model_", model) is not None and pairs:
+        show(["  `match` goes by this; with --ask it finds out how right it is on whole tables"])
+    size = os.path.getsize(output)
+    show([f"{output}: written, {size / 1e6:.1f} MB, {seconds:.0f} s in all"])
+
+
+class Given(NamedTuple):
+    """A table that was read: its rows, or a sample of them, and how many there are."""
+
+    path: str
+    frame: Any
+    n_rows: int
+
+
+def check_wishes(
+    has_pairs: bool,
+    labels: str | None,
+    table_b: str | None,
+    metric: str,
+    folds: int,
+    implied: bool,
+    jobs: int,
+) -> None:
+    """Raise where options exclude each other."""
+    if not has_pairs and labels is None:
+        raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
+    if metric == PAIRS and (labels is not None or not has_pairs):
+        what = "two tables" if table_b else "--metric pairs"
+        raise click.UsageError(f"{what} are learned from --pairs alone, without --labels")
+    if table_b is not None and metric != PAIRS:
+        raise click.UsageError(
+            f"--metric {metric} learns from one table: of two, pairs of rows are compared, which is "
+            "--metric pairs"
+        )
+    if folds == 1:
+        raise click.UsageError("--folds must be 0 or at least 2, got 1")
+    if implied and metric in ("vectors", PAIRS):
+        raise click.UsageError(f"--implied is for a forest: --metric {metric} does not learn by it")
+    if jobs == 0:
+        raise click.UsageError("--jobs must not be 0")
+
+
+def read_all(
+    paths: list[str],
+    pairs: tuple[str, ...],
+    id_: str | None,
+    max_rows: int,
+    sep: str | None,
+    seed: int,
+) -> tuple[list[Given], list[Any]]:
+    """The tables and the files of labelled pairs, which name rows of these."""
+    from ..tables.columns import as_table
+    from ..tables.pair_labels import row_ids
+
+    labelled = [read_pairs(path) for path in pairs]
+    tables = [Given(path, *read_rows(path, labelled, id_, max_rows, sep, seed)) for path in paths]
+    first, last = tables[0], tables[-1]
+    for given in tables:
+        with naming(given.path):
+            row_ids(as_table(given.frame), id_, unique=True)
+    check_columns(tables, id_)
+    names = " and ".join(paths)
+    return tables, checked_pairs(labelled, first.frame, id_, names, pairs, last.frame)
+
+
+def check_columns(tables: list[Given], id_: str | None) -> None:
+    """Raise unless two tables have a column in common beside their ids."""
+    first, last = (set(map(str, given.frame.columns)) - {id_} for given in (tables[0], tables[-1]))
+    if first & last:
+        return
+    if len(tables) == 1:
+        raise click.ClickException(f"{tables[0].path}: it has no column beside the ids")
+    names = " and ".join(
+        f"{given.path} has {', '.join(map(str, given.frame.columns[:8]))}" for given in tables
+    )
+    raise click.ClickException(
+        f"the tables have no column in common to compare by: {names}. Columns that mean the same must "
+        "be called the same"
+    )
+
+
+def kinds_of(
+    kinds: dict[str, tuple[str, ...]], tables: list[Given], others: tuple[str | None, ...]
+) -> dict[str, str] | None:
+    """Column name to kind, of options such as ``--text name,address``; all names must be columns."""
+    columns = list(map(str, tables[0].frame.columns))
+    answer: dict[str, str] = {}
+    for kind, given in kinds.items():
+        for text in given:
+            names = [text] if text in columns else [name.strip() for name in text.split(",")]
+            for name in names:
+                if answer.get(name, kind) != kind:
+                    raise click.UsageError(f"column {name!r} cannot be {answer[name]} and {kind}")
+                answer[name] = kind
+    for name in (*others, *answer):
+        need_column(tables[0].path, tables[0].frame, name)
+    return answer or None
+
+
+def unfitted_pairs(trees: int, run: dict[str, Any]) -> Any:
+    from ..tables.pair_model import PairModel
+
+    return PairModel(n_estimators=trees, **run)
+
+
+def learn_pairs(
+    model: Any, tables: list[Given], labelled: list[Any], pairs: tuple[str, ...], as_json: bool
+) -> dict[str, Any]:
+    """What is known of the pair model, which learns here."""
+    import numpy as np
+
+    from ..tables.columns import as_table
+    from ..tables.pair_labels import check_labelled_pairs, read_labelled_pairs, row_ids
+
+    read = [as_table(given.frame) for given in tables]
+    ids = [row_ids(table, model.id, unique=True) for table in read]
+    found = read_labelled_pairs(joined(labelled), None, ids[0], ids[1] if ids[1:] else None)
+    with said_already():
+        check_labelled_pairs(found)
+    named = {"a": ids[0][found.pairs[:, 0]], "b": ids[-1][found.pairs[:, 1]]}
+    model.fit(*read, pairs=named, pair_labels=np.asarray(found.labels))
+    model.set_params(n_jobs=None)
+    if not as_json:
+        known = [(given.path, given.n_rows, given.frame.shape[1]) for given in tables]
+        show(pairs_compared(model, known, found, " + ".join(pairs)))
+    return {**report_pairs(model), "pairs": given_pairs(found)}
+
+
+def learn_metric(
+    model: Any,
+    given: Given,
+    labelled: list[Any],
+    pairs: tuple[str, ...],
+    labels: str | None,
+    as_json: bool,
+) -> dict[str, Any]:
+    """What is known of the metric, which learns here."""
     from ..tables.columns import as_table
 
-    check_options(pairs, labels, folds, implied, metric, jobs)
-    check_output(
-        output,
-        inputs=(table, *pairs),
-        foreign=None if force else no_model,
-        hint=ANYWAY,
-    )
-    started = time.perf_counter()
-    labelled = [read_pairs(path) for path in pairs]
-    frame, n_rows = read_rows(table, labelled, id_, max_rows, separator(sep), seed)
-    for column in (id_, labels, *category, *drop):
-        need_column(table, frame, column)
-    labelled = checked_pairs(labelled, frame, id_, table, pairs)
-
-    from ..tables.metric import TableMetric
-
-    model = TableMetric(
-        unfitted_metric(
-            metric,
-            trees,
-            min_node_size=min_node_size,
-            alpha=alpha,
-            implied=implied,
-            jobs=jobs,
-            seed=seed,
-            verbose=sys.stderr.isatty(),
-        ),
-        id=id_,
-        kinds={**dict.fromkeys(category, "category"), **dict.fromkeys(drop, "drop")} or None,
-        cv=folds,
-        random_state=seed,
-    )
     shown = False
 
     def progress(line: str) -> None:
         nonlocal shown
         if not shown and not as_json:
-            show(what_was_read(model, table, n_rows, " + ".join(pairs), labels))
+            show(what_was_read(model, given.path, given.n_rows, " + ".join(pairs), labels))
         shown = True
         if sys.stderr.isatty():
             click.echo(line, err=True)
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="pairs left out")  # said in what was read
-        model.fit(as_table(frame), labels, pairs=joined(labelled), progress=progress)
+    with said_already():
+        model.fit(as_table(given.frame), labels, pairs=joined(labelled), progress=progress)
     forget_run(model.metric_)
     forget_run(model.metric)
-    model.save(output, overwrite=force)
-    seconds = time.perf_counter() - started
-    if as_json:
-        print_json({**report(model, n_rows), "model": output, "seconds": round(seconds, 2)})
-        return
-    show(what_was_learned(model))
-    size = os.path.getsize(output)
-    show([f"{output}: written, {size / 1e6:.1f} MB, {seconds:.0f} s in all"])
+    for pair_model in (model.pair_model, model.pair_model_):
+        if pair_model is not None:
+            pair_model.set_params(n_jobs=None)
+    return report(model, given.n_rows)
 
 
-def read_pairs(path: str) -> Any:
-    """The file of labelled pairs as three columns of text: two ids and a label."""
-    from ..tables import files
-
-    frame = files.read_table(path, sep=files.guess_separator(path), twice=True)
-    if frame.shape[1] > 3:
-        names = [str(name).strip().lower() for name in frame.columns]
-        known = [j for j, name in enumerate(names) if name in LABEL_NAMES]
-        if len(known) != 1:
-            raise click.ClickException(
-                f"{path}: which of its {frame.shape[1]} columns holds the labels? Call one "
-                "'same', or keep two ids and the label only"
-            )
-        ends = [j for j in range(len(names)) if j != known[0]][:2]
-        frame = frame.iloc[:, [*ends, known[0]]]
-    if frame.shape[1] < 3:
-        raise click.ClickException(
-            f"{path}: labelled pairs need three columns, two ids and a label, "
-            f"but it has {', '.join(map(repr, map(str, frame.columns)))}"
-        )
-    return frame
-
-
-def joined(labelled: list[Any]) -> Any:
-    """The pairs of all files in one frame; None of none."""
-    from ..tables.files import pandas
-
-    if not labelled:
-        return None
-    names = ["left", "right", "answer"]
-    parts = [
-        part.set_axis(names, axis=1).astype(object) for part in labelled
-    ]  # ids stay as they are
-    return pandas().concat(parts, ignore_index=True)
+@contextmanager
+def said_already() -> Iterator[None]:
+    """Pairs that were left out stand in the report."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="pairs left out")
+        yield
 
 
 def read_rows(
@@ -245,193 +375,3 @@ def read_rows(
     if sys.stderr.isatty() and total > files.CHUNK:
         click.echo("", err=True)
     return frame, total
-
-
-def need_column(path: str, frame: Any, column: str | None) -> None:
-    """Raise where a column was named that the table does not have."""
-    if column is not None and column not in frame.columns:
-        known = ", ".join(map(str, frame.columns[:20]))
-        raise click.ClickException(f"{path}: no column {column!r}; it has {known}")
-
-
-def check_options(
-    pairs: tuple[str, ...], labels: str | None, folds: int, implied: bool, metric: str, jobs: int
-) -> None:
-    """Raise where options of `fit` contradict each other."""
-    if not pairs and labels is None:
-        raise click.UsageError("nothing to learn from: give --pairs, --labels or both")
-    if folds == 1:
-        raise click.UsageError("--folds must be 0 or at least 2, got 1")
-    if implied and metric == "vectors":
-        raise click.UsageError("--implied is for a forest: --metric vectors does not learn by it")
-    if jobs == 0:
-        raise click.UsageError("--jobs must not be 0")
-
-
-def checked_pairs(
-    labelled: list[Any], frame: Any, id_: str | None, table: str, paths: tuple[str, ...]
-) -> list[Any]:
-    """The labelled pairs of all files; an error names the file, and the value that is wrong in it."""
-    from ..tables.columns import as_table, values_of
-    from ..tables.pair_labels import read_label, row_ids
-
-    with naming(table):
-        row_ids(as_table(frame), id_, unique=True)
-    checked = []
-    for part, path in zip(labelled, paths, strict=True):
-        part = settle_header(part, frame, id_)
-        check_ids(part, frame, id_, table, path)
-        with naming(path):
-            for row, label in enumerate(values_of(part.iloc[:, 2]).tolist()):
-                read_label(label, row)
-        checked.append(part)
-    return checked
-
-
-def settle_header(labelled: Any, frame: Any, id_: str | None) -> Any:
-    """The pairs, with their header as the first of them where it is one: two known ids."""
-    from ..tables.columns import id_text
-    from ..tables.files import pandas
-
-    known = known_ids(frame, id_)
-    head = [str(name).strip() for name in labelled.columns]
-    if not {id_text(h) for h in head[:2]} <= known:
-        return labelled
-    first = pandas().DataFrame([head], columns=labelled.columns)
-    return pandas().concat([first, labelled], ignore_index=True)
-
-
-def known_ids(frame: Any, id_: str | None) -> set[str]:
-    from ..tables.columns import id_text
-
-    return {id_text(v) for v in (frame.index if id_ is None else frame[id_])}
-
-
-def check_ids(labelled: Any, frame: Any, id_: str | None, table: str, pairs: str) -> None:
-    """Raise where no pair names two rows of the table, and say which column would do."""
-    from ..tables.columns import id_text
-
-    known = known_ids(frame, id_)
-    ends = [[id_text(a), id_text(b)] for a, b in labelled.iloc[:, :2].to_numpy().tolist()]
-    asked = {end for pair in ends for end in pair}
-    if any(a in known and b in known for a, b in ends):
-        return
-    hint = ""
-    for column in frame.columns:
-        held = {id_text(value) for value in frame[column]}
-        if column != id_ and len(held & asked) > len(asked) / 2:
-            hint = f"; column {str(column)!r} holds them: pass --id {column}"
-            break
-    what = "row numbers of" if id_ is None else f"ids in column {id_!r} of"
-    some = ", ".join(map(repr, sorted(asked)[:3]))
-    raise click.ClickException(
-        f"{pairs}: no pair names two {what} {table} (it names {len(asked)}: {some}, ...){hint}"
-    )
-
-
-def what_was_read(
-    model: TableMetric, table: str, n_rows: int, pairs: str, labels: str | None
-) -> list[str]:
-    """The report before training."""
-    preparation = model.preparation_
-    width = preparation.n_features_in_
-    lines = [f"{table}: {n_rows:,} rows, {width} column{'s' * (width != 1)}"]
-    if len(model.ids_) < n_rows:
-        lines[0] += f"; learning from {len(model.ids_):,} of the rows, labelled ones among them"
-    lines += columns_in_use(preparation.columns_)
-    lines += [f"  not used: {name} ({why})" for name, why in preparation.dropped_.items()]
-    lines += [f"  note: {note}" for note in preparation.notes_]
-    if model.id is None:
-        lines.append("  no --id: rows are called 0, 1, 2, ... by their place")
-    labelled = model.labelled_pairs_
-    if labelled is not None:
-        n_same = int((labelled.labels == 1).sum())
-        lines.append(
-            f"{pairs}: {labelled.n_given:,} labelled pairs; used are {n_same:,} same, "
-            f"{len(labelled.labels) - n_same:,} different"
-        )
-        if labelled.merged:
-            lines.append(f"  merged: {labelled.merged} that had been given before")
-        if labelled.contradictions:
-            some = ", ".join(f"{a} - {b}" for a, b in labelled.contradictions[:3])
-            lines.append(
-                f"  contradictions: {len(labelled.contradictions)} labelled both ways, both stay ({some})"
-            )
-        lines += [f"  left out: {part}" for part in labelled.left_out()]
-        if n_same == len(labelled.labels) and labels is None:
-            lines.append("  note: same alone teaches nothing; label some pairs that are different")
-    return lines
-
-
-def columns_in_use(columns: list[Any]) -> list[str]:
-    """A line for each kind of column."""
-    by_kind: dict[str, list[str]] = {}
-    for column in columns:
-        name = column.name + "*" * column.indicator
-        if column.kind == "category":
-            others = " and others" if column.other else ""
-            n = len(column.levels)
-            name += f" ({n} level{'s' * (n != 1)}{others})"
-        by_kind.setdefault(column.kind, []).append(name)
-    lines = [f"  used as {kind}: {', '.join(names)}" for kind, names in by_kind.items()]
-    return lines + ["  (* some values are missing)"] * any(c.indicator for c in columns)
-
-
-def what_was_learned(model: TableMetric) -> list[str]:
-    """The report after training."""
-    if not model.cv:
-        return ["no pairs were held out: pair AUC and threshold are not known"]
-    figures = report(model, 0)
-    held_out, auc = figures["held_out_pairs"], figures["pair_auc"]
-    if auc is None:
-        lines = [f"pair AUC: not known, {held_out} pairs could be held out and asked about"]
-    else:
-        lines = [f"pair AUC {auc:.3f} on {held_out} held-out pairs"]
-    if auc is not None and len(model.cv_auc_) > 1:
-        folds = ", ".join(f"{value:.3f}" for value in model.cv_auc_)
-        lines[0] += f" (by fold: {folds})"
-    if auc is not None and auc < GUESSING:
-        lines.append("  that is hardly better than guessing, 0.5: check the labels and the columns")
-    if figures["threshold"] is None:
-        lines.append("no threshold: that needs 5 held-out pairs of each kind; label more pairs")
-    else:
-        lines.append(
-            f"suggested threshold {figures['threshold']:.4g}: precision "
-            f"{figures['precision']:.3f}, recall {figures['recall']:.3f} on the held-out pairs"
-        )
-    return lines
-
-
-def report(model: TableMetric, n_rows: int) -> dict[str, Any]:
-    """What is known of a model, for machines."""
-    import numpy as np
-
-    preparation, labelled = model.preparation_, model.labelled_pairs_
-    threshold = getattr(model, "threshold_", None)
-    called = model.held_out_distance_ <= (-1 if threshold is None else threshold)
-    hits = int((called & model.held_out_same_).sum())
-    auc = model.cv_auc_[~np.isnan(model.cv_auc_)]
-    answer: dict[str, Any] = {
-        "rows": n_rows or len(model.ids_),
-        "rows_learned": len(model.ids_),
-        "columns": {column.name: column.kind for column in preparation.columns_},
-        "not_used": preparation.dropped_,
-        "notes": preparation.notes_,
-        "features": len(preparation.get_feature_names_out()),
-        "held_out_pairs": len(model.held_out_same_),
-        "pair_auc": float(auc.mean()) if len(auc) else None,
-        "threshold": threshold,
-        "precision": hits / called.sum() if called.any() else None,
-        "recall": hits / model.held_out_same_.sum() if called.any() else None,
-    }
-    if labelled is not None:
-        answer["pairs"] = {
-            "given": labelled.n_given,
-            "same": int((labelled.labels == 1).sum()),
-            "different": int((labelled.labels == -1).sum()),
-            "merged": labelled.merged,
-            "contradictions": labelled.contradictions,
-            "unknown_ids": labelled.unknown,
-            "left_out": labelled.n_unknown + labelled.selves + labelled.unsure,
-        }
-    return answer

@@ -10,6 +10,7 @@ import click
 
 from .common import (
     ANYWAY,
+    Result,
     example,
     json_option,
     load_model,
@@ -17,11 +18,14 @@ from .common import (
     naming,
     print_json,
     queries,
+    result_options,
+    say,
     sep_option,
     separator,
     show,
+    whole_table,
 )
-from .fit import columns_in_use, report, what_was_learned
+from .reports import columns_in_use, of_pairs, report, report_pairs, what_was_learned
 
 if TYPE_CHECKING:
     from ..tables.metric import TableMetric
@@ -47,66 +51,183 @@ def two_rows(metric: TableMetric, ids: tuple[str, str], table: str | None, sep: 
     return [found[called] for called in wanted]
 
 
-def two_rows_options(command: Any) -> Any:
-    """A model, two of its rows, and the table to look them up in."""
-    table = "Look the rows up there. [default: the model's own table]"
-    for option in (
-        json_option,
-        sep_option,
-        click.option("--table", metavar="FILE", help=table),
-        click.argument("row_b", metavar="ROW"),
-        click.argument("row_a", metavar="ROW"),
-        click.argument("model"),
-    ):
-        command = option(command)
-    return command
+table_option = click.option(
+    "--table",
+    metavar="FILE",
+    multiple=True,
+    help="Look the rows up there; given twice, the second rows in the second. "
+    "[default: the model's own tables]",
+)
+DISTANCES = ("a", "b", "distance")  # the columns by which an earlier result is known
 
 
 @main.command(
     epilog=example(
         "metricforest distance shop.mf A-1001 A-1002",
         "metricforest distance shop.mf n1 n2 --table new.csv --json",
+        "metricforest distance both.mf --pairs test.csv -o answers.csv",
     )
 )
-@two_rows_options
+@click.argument("model")
+@click.argument("row_a", metavar="[ROW]", required=False)
+@click.argument("row_b", metavar="[ROW]", required=False)
+@click.option(
+    "--pairs", metavar="FILE", help="Pairs of ids, instead of two rows; answers are checked."
+)
+@table_option
+@result_options
+@sep_option
 def distance(
-    model: str, row_a: str, row_b: str, table: str | None, sep: str | None, as_json: bool
+    model: str,
+    row_a: str | None,
+    row_b: str | None,
+    pairs: str | None,
+    table: tuple[str, ...],
+    result: Result,
+    sep: str | None,
 ) -> None:
-    """The distance of two rows, by their ids, and how likely they are the same."""
-    from ..inspection.calibration import probability
-
-    metric: TableMetric = load_model(model)
-    with naming(table or model):
-        a, b = two_rows(metric, (row_a, row_b), table, sep)
-        far = float(metric._pair_distance(metric._measured(a), metric._measured(b))[0])
-    answer: dict[str, Any] = {"a": row_a, "b": row_b, "distance": far}
-    if hasattr(metric, "calibration_"):
-        import numpy as np
-
-        answer["probability"] = float(probability(metric.calibration_, np.array([far]))[0])
-    if hasattr(metric, "threshold_"):
-        answer["threshold"] = metric.threshold_
-        answer["same"] = far <= metric.threshold_
-    if as_json:
+    """How far two rows are apart, or those of each pair of a file, and how likely they are the same."""
+    if (row_b is None) == (pairs is None):
+        raise click.UsageError("give the ids of two rows, or --pairs with a file of them")
+    if pairs is None and (result.output is not None or result.format not in (None, "json")):
+        raise click.UsageError("--output and --format are for --pairs")
+    if pairs is not None:
+        to = result.checked(DISTANCES, model, pairs, *table)
+        metric = load_model(model, pairs=True)
+        frame, answers = asked_pairs(pairs)
+        with naming(pairs):
+            found = told(metric, frame, tables_of(metric, table, sep))
+        to.write([found])
+        if (answers != 0).any():
+            say(how_right(found["same"].to_numpy(), answers))
+        return
+    metric = load_model(model, pairs=True)
+    with naming(table[0] if table else model):
+        frame = pandas_frame({"a": [row_a], "b": [row_b]})
+        found = told(metric, frame, tables_of(metric, table, sep))
+    answer: dict[str, Any] = found.to_dict("records")[0]
+    scorer = getattr(metric, "pair_model_", None) or metric
+    if hasattr(scorer, "threshold_"):
+        answer["threshold"] = scorer.threshold_
+        answer["same"] = answer.pop("same")
+    if result.format == "json":
         print_json(answer)
         return
     for name, value in answer.items():
         show([f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"])
 
 
-@main.command(epilog=example("metricforest explain shop.mf A-1001 A-1002"))
-@two_rows_options
-def explain(
-    model: str, row_a: str, row_b: str, table: str | None, sep: str | None, as_json: bool
-) -> None:
-    """Why two rows are near or far: the columns and depths that separate them."""
-    metric: TableMetric = load_model(model)
-    with naming(table or model):
-        answer = metric.explain_pair(*two_rows(metric, (row_a, row_b), table, sep))
-    if as_json:
-        print_json({"a": row_a, "b": row_b, **answer.to_dict()})
+def pandas_frame(columns: dict[str, Any]) -> Any:
+    from ..tables.files import pandas
+
+    return pandas().DataFrame(columns)
+
+
+def tables_of(metric: Any, paths: tuple[str, ...], sep: str | None) -> list[Any]:
+    """The tables that pairs are looked up in; none: those of the model."""
+    if len(paths) > 2:
+        raise click.UsageError(f"--table names one table or two, got {len(paths)}")
+    return [whole_table(metric, path, sep) for path in paths]
+
+
+def asked_pairs(path: str) -> tuple[Any, Any]:
+    """(ids a and b as a frame, answers 1, -1 or 0 where there is none) of a file of pairs."""
+    import numpy as np
+
+    from ..tables import files
+    from ..tables.columns import values_of
+    from ..tables.pair_labels import read_label
+    from .labelled import read_pairs
+
+    frame = files.read_table(path, sep=files.guess_separator(path), twice=True)
+    if frame.shape[1] < 2:
+        raise click.ClickException(f"{path}: pairs need two columns of ids, it has one")
+    answers = np.zeros(len(frame), np.int64)
+    if frame.shape[1] > 2:
+        frame = read_pairs(path)
+        with naming(path):
+            given = values_of(frame.iloc[:, 2]).tolist()
+            answers = np.array([read_label(value, i) for i, value in enumerate(given)])
+    return frame.iloc[:, :2].set_axis(["a", "b"], axis=1), answers
+
+
+def told(metric: Any, frame: Any, tables: list[Any]) -> Any:
+    """The pairs with distance, probability and whether they are called the same, as far as known."""
+    from ..inspection.calibration import probability
+
+    answer = frame.copy()
+    pairs = getattr(metric, "pair_model_", metric)
+    likely: Any = None if pairs is None else pairs.probability(frame, *tables)
+    if metric is not pairs:
+        answer["distance"] = metric.distance_of(frame, *tables)
+        if pairs is None and hasattr(metric, "calibration_"):
+            likely = probability(metric.calibration_, answer["distance"].to_numpy())
     else:
-        show([answer.summary()])
+        answer["distance"] = 1.0 - likely
+    if likely is not None:
+        answer["probability"] = likely
+    if pairs is not None:
+        answer["same"] = likely >= pairs.threshold_
+    elif hasattr(metric, "threshold_"):
+        answer["same"] = answer["distance"] <= metric.threshold_
+    return answer
+
+
+def how_right(same: Any, answers: Any) -> str:
+    """How right the answers are where the file has its own."""
+    there, true = answers != 0, answers == 1
+    hits = int((same & true).sum())
+    precision, recall = hits / max(1, int((same & there).sum())), hits / max(1, int(true.sum()))
+    f1 = 2 * hits / max(1, int((same & there).sum()) + int(true.sum()))
+    return (
+        f"{int(there.sum()):,} pairs have answers: {int((same == true)[there].sum()):,} are called so; "
+        f"precision {precision:.3f}, recall {recall:.3f}, F1 {f1:.3f}"
+    )
+
+
+@main.command(
+    epilog=example(
+        "metricforest explain both.mf 534 1",
+        "metricforest explain shop.mf A-1001 A-1002 --distance",
+    )
+)
+@click.argument("model")
+@click.argument("row_a", metavar="ROW")
+@click.argument("row_b", metavar="ROW")
+@click.option("--distance", "of_distance", is_flag=True, help="What the distance is made of.")
+@table_option
+@sep_option
+@json_option
+def explain(
+    model: str,
+    row_a: str,
+    row_b: str,
+    of_distance: bool,
+    table: tuple[str, ...],
+    sep: str | None,
+    as_json: bool,
+) -> None:
+    """What speaks for and against two rows being the same, column by column.
+
+    With --distance, or where the model has no labelled pairs: why two rows are near or far, the columns and
+    depths that separate them.
+    """
+    metric = load_model(model, pairs=not of_distance)
+    pairs = None if of_distance else getattr(metric, "pair_model_", metric)
+    with naming(table[0] if table else model):
+        if pairs is not None:
+            reasons = pairs.explain([row_a, row_b], *tables_of(metric, table, sep))
+            answer = {"probability": reasons.probability, "same": reasons.same}
+            answer["reasons"] = [reason._asdict() for reason in reasons.reasons]
+            text = str(reasons)
+        else:
+            where = table[0] if table else None
+            found = metric.explain_pair(*two_rows(metric, (row_a, row_b), where, sep))
+            answer, text = found.to_dict(), found.summary()
+    if as_json:
+        print_json({"a": row_a, "b": row_b, **answer})
+    else:
+        show([text])
 
 
 @main.command(epilog=example("metricforest info shop.mf", "metricforest info shop.mf --json"))
@@ -126,10 +247,7 @@ def info(model: str, as_json: bool) -> None:
         figures["id"] = metric.id
         figures["ids"] = metric.ids_[:3].tolist()
     elif hasattr(metric, "comparison_"):
-        figures["rows"] = sum(map(len, metric.ids_))
-        figures["features"] = len(metric.comparison_.comparison_names())
-        figures["columns"] = metric.comparison_.names
-        figures["threshold"] = metric.threshold_
+        figures |= report_pairs(metric)
     else:
         figures["rows"], figures["features"] = inner._n_indexed(), inner.n_features_in_
         figures["threshold"] = getattr(inner, "threshold_", None)
@@ -147,6 +265,7 @@ def info(model: str, as_json: bool) -> None:
         show([f"  chosen: {figures['chosen']}"])
     if "columns" in figures and not hasattr(metric, "preparation_"):
         show([f"  compares {', '.join(figures['columns'])}; threshold: {metric.threshold_:.4g}"])
+        show([f"  {line.strip()}" for line in of_pairs(metric)])
         return
     if not hasattr(metric, "preparation_"):
         show([f"  no table; threshold: {figures['threshold'] or 'none'}"])
@@ -164,18 +283,29 @@ def info(model: str, as_json: bool) -> None:
     "map",
     epilog=example(
         "metricforest map shop.mf -o map.png",
-        "metricforest map shop.mf --labels clusters.csv -o map.svg",
+        "metricforest map shop.mf --colours clusters.csv -o map.svg",
     ),
 )
 @click.argument("model")
 @click.option("-o", "--output", metavar="FILE", required=True, help="A .png, .svg or .pdf file.")
-@click.option("--labels", metavar="FILE", help="Colours: a table with ids first and labels second.")
+@click.option(
+    "--colours", metavar="FILE", help="A table with ids first, and second what is coloured alike."
+)
+@click.option("--labels", metavar="FILE", hidden=True)  # the name before
 @click.option("--force", is_flag=True, help="Replace a file that is not such a picture.")
 @sep_option
-def map_(model: str, output: str, labels: str | None, force: bool, sep: str | None) -> None:
+def map_(
+    model: str,
+    output: str,
+    colours: str | None,
+    labels: str | None,
+    force: bool,
+    sep: str | None,
+) -> None:
     """Draw the rows of the model's table in the plane, near where they are near."""
     from ..storage.outputs import PICTURE, check_output, replace_file
 
+    labels = colours or labels
     suffix = Path(output).suffix.lower().removeprefix(".")
     if suffix not in ("png", "svg", "pdf"):
         raise click.UsageError(f"a picture is a .png, .svg or .pdf file, got {output!r}")

@@ -135,8 +135,12 @@ class MetricSpectralClustering(ClusterMixin, MetricUser):
             raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n_rows}")
         known = (np.empty((0, 2), np.int64), np.empty(0, np.int64))
         pairs, pair_labels = labelled["pairs"], labelled["pair_labels"]
-        if pairs is not None and pair_labels is not None:
-            known = check_pairs(pairs, pair_labels, n_rows)
+        of_tables = self._of_tables()
+        if pairs is not None and (pair_labels is not None or of_tables is not None):
+            if of_tables is not None:
+                known = of_tables._pairs_of(X, pairs, pair_labels)
+            else:
+                known = check_pairs(pairs, pair_labels, n_rows)
             if self.obey and isinstance(self.metric, FrozenEstimator):
                 labelled = {**labelled, "pairs": None, "pair_labels": None}
         frozen = getattr(self.metric, "estimator", None)  # its threshold is not the copy's

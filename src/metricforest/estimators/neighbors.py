@@ -21,7 +21,7 @@ from sklearn.base import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ..base import Metric, graph, unchanged_on_failure
 from ..checks import check_mode, check_seed, check_whole
@@ -66,8 +66,21 @@ class MetricUser(BaseEstimator):
         check_is_fitted(self)
         self._check_parameters()
 
+    def _of_tables(self) -> Any:
+        """The metric, where its rows are those of tables; None otherwise."""
+        metric = self.metric.estimator if isinstance(self.metric, FrozenEstimator) else self.metric
+        return metric if isinstance(metric, Metric) and metric.of_tables else None
+
     def _check_rows(self, X: Any, *, reset: bool = False) -> int:
         """Number of rows, all of them right."""
+        of_tables = self._of_tables()
+        if of_tables is not None:  # it checks the columns itself
+            n_rows, names, named = of_tables._names_of(X)
+            if reset:
+                self.n_features_in_ = len(names)
+                if named:
+                    self.feature_names_in_ = np.array(names, object)
+            return n_rows
         return len(validate_data(self, X, reset=reset, dtype=np.float64))
 
     def fit(
@@ -118,7 +131,7 @@ class MetricUser(BaseEstimator):
         metric = HierarchyForest() if self.metric is None else clone(self.metric)
         if self.random_state is not None and metric.get_params().get("random_state", 0) is None:
             metric.set_params(random_state=self.random_state)
-        return metric.fit(X, y, **labelled)
+        return metric.fit(X, y, **{name: v for name, v in labelled.items() if v is not None})
 
     def _nearest(self, queries: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances and rows nearest to prepared queries, or to the rows of `fit` themselves."""
@@ -329,7 +342,12 @@ class MetricKNeighborsClassifier(ClassifierMixin, MetricUser):
     def _fit(self, X: Any, y: Any, labelled: dict[str, Any]) -> None:
         rows: Any = X
         given: Any = y if y is None else plain_labels(y)
-        _, labels = validate_data(self, rows, given, dtype=np.float64)
+        if self._of_tables() is None:
+            _, labels = validate_data(self, rows, given, dtype=np.float64)
+        else:
+            labels = column_or_1d(given)
+            if len(labels) != self._check_rows(rows, reset=True):
+                raise ValueError(f"y has {len(labels)} labels for other than so many rows of X")
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
         gaps = y is not None and has_gaps(y)

@@ -44,6 +44,11 @@ def plain(text: str) -> str:
     return " ".join(words or text.split())  # signs alone, as of a row of emoji, stay what they are
 
 
+def whole(text: str) -> str:
+    """The text, without halves of letters, which no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def numbers_in(text: str) -> str:
     """The numbers of a plain text, each in one way of writing, with spaces between them."""
     return " ".join(one_way(digits) for digits in NUMBERS.findall(text))

@@ -3,7 +3,7 @@
 A column is one of the `KINDS`. `kind_of` says of which, or why it is of no use; `parse` reads values as
 those of a kind that is known, whatever type they come in now, so that rows asked about later are
 read like those learned from. Parsed numbers, booleans (0, 1) and dates (days since 1970, UTC) are
-float64 with NaN where missing; categories are objects, text with None where missing.
+float64 with NaN where missing; categories and texts are objects, text with None where missing.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-NUMBER, BOOLEAN, DATE, CATEGORY, DROP = "number", "boolean", "date", "category", "drop"
-KINDS = (NUMBER, BOOLEAN, DATE, CATEGORY, DROP)
+NUMBER, BOOLEAN, DATE, CATEGORY = "number", "boolean", "date", "category"
+TEXT, DROP = "text", "drop"
+KINDS = (NUMBER, BOOLEAN, DATE, CATEGORY, TEXT, DROP)
 MOSTLY = 0.95  # share of texts that must read as numbers (or dates) for a column of them
 COVERED = 0.5  # share of rows that frequent levels must cover for a category to be of use
 ID_ROWS = 20  # rows from which on a column without repetition can be called id-like
-LONG_TEXT = 30  # letters on average that make levels a free text
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]|$)")
 WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")  # 7.0 reads like 7
 OTHER_DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
+COMPACT_DATE = re.compile(r"(1[6-9]|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")  # 19560409
 LEADING_ZERO = re.compile(r"0\d")
 NUMERAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 NO_CODE = re.compile(r"-\d+|[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")  # only a number looks so
@@ -187,18 +188,28 @@ def id_text(value: Any) -> str:
 def parse(column: Any, kind: str) -> tuple[np.ndarray, list[str]]:
     """(values read as of this kind, those that cannot be and count as missing)."""
     values = values_of(column)
-    if kind == CATEGORY:
+    if kind in (CATEGORY, TEXT):
         items = items_of(column) if values.dtype.kind == "f" else list(values)
         texts = np.empty(len(items), object)
         for i, value in enumerate(items):
             gone = value is None or is_nan(value)
             texts[i] = None if gone else as_text(value).strip()
+        if kind == TEXT:
+            texts[texts == ""] = None
         return texts, []
     if kind == DATE:
-        return read_each(values, as_days)
+        whole = values.dtype.kind == "f"
+        return read_each(whole_texts(values) if whole else values, as_days)
     if values.dtype != object:
         return finite(as_days_or_float(values)), []
     return read_each(values, as_boolean if kind == BOOLEAN else as_number)
+
+
+def whole_texts(numbers: np.ndarray) -> np.ndarray:
+    """Numbers as texts, 19560409.0 as 19560409; None for NaN."""
+    answer = np.empty(len(numbers), object)
+    answer[:] = [None if np.isnan(value) else as_text(value) for value in numbers.tolist()]
+    return answer
 
 
 def as_days_or_float(values: np.ndarray) -> np.ndarray:
@@ -268,6 +279,8 @@ def plain_numbers(values: list[Any]) -> np.ndarray | None:
 def as_days(value: Any) -> float:
     if isinstance(value, str):
         text = value.strip()
+        if COMPACT_DATE.fullmatch(text):
+            text = f"{text[:4]}-{text[4:6]}-{text[6:]}"
         if not ISO_DATE.match(text):
             raise ValueError(text)
         value = datetime.fromisoformat(text)
@@ -294,7 +307,7 @@ def kind_of(name: str, column: Any, least: int) -> tuple[str, str]:
         return DROP, "all values are missing"
     parsed, _ = parse(column, kind)
     if kind == CATEGORY:
-        return kind, useless_levels(parsed, least)
+        return levels_or_text(parsed, least, declared)
     present = parsed[~np.isnan(parsed)]
     if not len(present):
         return DROP, "all values are missing"
@@ -317,7 +330,8 @@ def guess(values: np.ndarray) -> str:
     if values.dtype.kind == "b":
         return BOOLEAN
     if values.dtype.kind == "f":
-        return NUMBER if np.isfinite(values).any() else ""
+        there = values[np.isfinite(values)]
+        return "" if not len(there) else DATE if compact_dates(there) else NUMBER
     counts = Counter(
         value if isinstance(value, Hashable) else str(value)
         for value in values.tolist()
@@ -339,10 +353,28 @@ def guess(values: np.ndarray) -> str:
         return CATEGORY
     if {text.lower() for text in texts} in ({"true", "false"}, {"yes", "no"}):
         return BOOLEAN
+    if share(texts, compact_date) >= MOSTLY and len(texts) > 1:
+        return DATE
     read = as_number if any(map(NO_CODE.fullmatch, texts)) else clear_number
     if not any(map(LEADING_ZERO.match, texts)) and share(texts, read) >= MOSTLY:
         return NUMBER
     return DATE if share(texts, as_days) >= MOSTLY else CATEGORY
+
+
+def compact_date(text: str) -> float:
+    """Days of a text such as 19560409; ValueError for any other."""
+    if not COMPACT_DATE.fullmatch(text):
+        raise ValueError(text)
+    return as_days(text)
+
+
+def compact_dates(numbers: np.ndarray) -> bool:
+    """Whether numbers are dates such as 19560409: nearly all, and more than one of them."""
+    likely = (numbers > 16e6) & (numbers < 21e6) & (numbers == np.round(numbers))
+    if likely.mean() < MOSTLY:
+        return False
+    texts = Counter(as_text(value) for value in np.unique(numbers).tolist())
+    return len(texts) > 1 and share(texts, compact_date) >= MOSTLY
 
 
 def share(counts: Counter, read: Any) -> float:
@@ -357,21 +389,27 @@ def share(counts: Counter, read: Any) -> float:
     return good / counts.total()
 
 
-def useless_levels(levels: np.ndarray, least: int) -> str:
-    """Why these levels of a category are of no use, or ""."""
+def levels_or_text(levels: np.ndarray, least: int, declared: bool) -> tuple[str, str]:
+    """(CATEGORY, TEXT or DROP, why it is of no use or "") of a column of texts.
+
+    Where frequent levels cover little, it is a text, unless the table says that it is a category, or it
+    holds an id of every row.
+    """
     counts = Counter(level for level in levels.tolist() if level is not None)
     n = counts.total()
     if len(counts) == 1:
         only = next(iter(counts))
-        return f"constant: {only!r} in every row" if n == len(levels) else ""
+        return CATEGORY, f"constant: {only!r} in every row" if n == len(levels) else ""
     if sum(count for count in counts.values() if count >= least) >= COVERED * n:
-        return ""
+        return CATEGORY, ""
     what = f"{len(counts)} different texts in {n} rows"
-    if sum(map(len, counts)) > LONG_TEXT * len(counts):
-        return f"free text: {what}"
     if sum(bool(OTHER_DATE.match(level)) for level in counts) >= MOSTLY * len(counts):
         first = next(iter(counts))
-        return f"too many levels: {what}. If they are dates, write {first!r} as year-month-day"
-    if len(counts) == n:
-        return f"id-like: {what}"
-    return f"too many levels: {what}, too few of them {least} times or more"
+        why = f"too many levels: {what}. If they are dates, write {first!r} as year-month-day"
+        return CATEGORY, why
+    codes = sum(" " not in level and any(map(str.isdigit, level)) for level in counts)
+    if len(counts) == n and codes >= MOSTLY * n:
+        return CATEGORY, f"id-like: {what}"
+    if declared:
+        return CATEGORY, f"too many levels: {what}, too few of them {least} times or more"
+    return TEXT, ""

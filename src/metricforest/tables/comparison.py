@@ -21,7 +21,7 @@ from rapidfuzz.distance import JaroWinkler
 
 from ..storage.values import check_array
 from . import bags
-from .cells import numbers_in, plain, read_date, read_number
+from .cells import numbers_in, plain, read_date, read_number, whole
 from .columns import DATE, DROP, NUMBER, Table, as_table, as_text, check_column, items_of
 
 LARGEST = 1e30  # to which differences of numbers are cut: trees read float32
@@ -418,9 +418,13 @@ def as_texts(table: Table, name: str) -> np.ndarray:
     return answer
 
 
-def whole(text: str) -> str:
-    """The text, without halves of letters, which no file can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+def side_by_side(comparison: PairComparison, a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+    """What known rows ``a[i]`` and ``b[i]`` hold, a column of one beside that of the other."""
+    answer = {}
+    A, B = comparison.tables[0], comparison.tables[-1]
+    for name, one, two in zip(comparison.names, A.columns, B.columns, strict=True):
+        answer[f"{name} (left)"], answer[f"{name} (right)"] = one[a], two[b]
+    return answer
 
 
 def reading(kind: str | None, texts: list[str]) -> str | None:

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 FIRST = 1 << 16  # bytes that hold the header, or the first row of JSON
-MORE = re.compile(r"probability|v[0-9]+")  # columns that some results have on top
+MORE = re.compile(
+    r"probability|distance|same|v[0-9]+|.* \((left|right)\)", re.DOTALL
+)  # columns that some results have on top
 NPY_MARK = 128  # spaces that end the header of our .npy files: no other program writes so many
 NOT_OURS = "what is there is not an earlier result of this command"
 
 
-def foreign(columns: Sequence[str], format: str, fill_in: str | None = None) -> Callable[..., str]:
+def foreign(columns: Sequence[str], format: str) -> Callable[..., str]:
     """A function of a path: why the file there is not to be replaced, or "".
 
-    It may be replaced if it is of this format, has the columns that we write, these first, and holds
-    nothing in the column that users `fill_in`.
+    It may be replaced if it is of this format and has the columns that we write, these first.
     """
 
     def why(path: Path) -> str:
@@ -32,10 +33,20 @@ def foreign(columns: Sequence[str], format: str, fill_in: str | None = None) -> 
         own = [name for name in names[len(columns) :] if not MORE.fullmatch(name)]
         if own:
             return f"what is there has a column {own[0][:80]!r}, which this command does not write"
-        n_filled = filled(path, format, fill_in) if fill_in else 0
-        return f"{n_filled} of its rows have {articled(fill_in)}" if n_filled else ""
+        return ""
 
     return why
+
+
+def n_filled(path: str, format: str, fill_in: str) -> int:
+    """How many rows of a file have something in the column that users fill in; 0 if it is no such file."""
+    place = Path(path)
+    try:
+        if not place.is_file() or fill_in not in (READERS[format](place) or ()):
+            return 0
+        return filled(place, format, fill_in)
+    except Exception:  # whatever it is, it holds no answers of ours
+        return 0
 
 
 def foreign_npy(path: Path) -> str:

@@ -12,6 +12,8 @@ import io
 import json
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
+from datetime import datetime, time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +45,15 @@ def pandas() -> Any:
 
 
 def kind_of_file(path: str) -> str:
-    """csv, tsv, parquet, npy or npz, by the suffix; standard input is CSV."""
+    """csv, tsv, xlsx, parquet, npy or npz, by the suffix; standard input is CSV."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".xz", ".zst"):
         suffixes.pop()
     kind = suffixes[-1].removeprefix(".") if suffixes else "csv"
     kind = {"txt": "csv", "tab": "tsv", "pq": "parquet"}.get(kind, kind)
-    if kind not in ("csv", "tsv", "parquet", "npy", "npz"):
+    if kind not in ("csv", "tsv", "xlsx", "parquet", "npy", "npz"):
         raise FileError(
-            f"{path}: a table is a .csv, .tsv, .parquet, .npy or .npz file, not .{kind}"
+            f"{path}: a table is a .csv, .tsv, .xlsx, .parquet, .npy or .npz file, not .{kind}"
         )
     return kind
 
@@ -77,6 +79,9 @@ def read_chunks(
         if kind in ("csv", "tsv"):
             sep = sep or ("\t" if kind == "tsv" else None)
             for frame in csv_chunks(path, sep, twice, rows):
+                yield with_numbers(frame, numbers)
+        elif kind == "xlsx":
+            for frame in sheet_chunks(path, twice, rows):
                 yield with_numbers(frame, numbers)
         elif kind == "parquet":
             yield from parquet_chunks(path, rows)
@@ -134,6 +139,57 @@ def csv_chunks(path: str, sep: str | None, twice: bool, rows: int) -> Iterator[A
         raise FileError(f"{path}: it is not UTF-8 text (byte {error.start})") from error
     if empty:
         raise FileError(f"{path}: it has a header and no rows")
+
+
+def sheet_chunks(path: str, twice: bool, rows: int) -> Iterator[Any]:
+    """The rows of a workbook's first sheet as text, as a CSV of it would have them."""
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ModuleNotFoundError as error:
+        raise FileError(f'{path}: needs openpyxl: pip install "metricforest[xlsx]"') from error
+    pd = pandas()
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+    except InvalidFileException as error:
+        raise ValueError(str(error)) from error
+    try:
+        lines = (line for line in book.worksheets[0].iter_rows(values_only=True) if any_value(line))
+        head = next(lines, None)
+        if head is None:
+            raise FileError(f"{path}: its first sheet is empty")
+        width = max(j + 1 for j, name in enumerate(head) if name is not None)
+        names = [f"Unnamed: {j}" if n is None else as_cell(n) for j, n in enumerate(head[:width])]
+        again = [name for j, name in enumerate(names) if name in names[:j]]
+        if again and not twice:
+            raise FileError(f"{path}: it has the column {again[0]!r} twice")
+        start = 0
+        while block := list(islice(lines, rows)):
+            cells = [[as_cell(value) for value in line[:width]] for line in block]
+            yield pd.DataFrame(
+                cells, columns=names, index=range(start, start + len(block)), dtype=object
+            )
+            start += len(block)
+        if start == 0:
+            raise FileError(f"{path}: its first sheet has a header and no rows")
+    finally:
+        book.close()
+
+
+def any_value(line: tuple[Any, ...]) -> bool:
+    return any(value is not None for value in line)
+
+
+def as_cell(value: Any) -> str | None:
+    """A cell of a sheet as text: 7.0 as 7, a day as 2024-01-31; None: empty."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        day = value.time() == time()
+        return value.date().isoformat() if day else value.isoformat()
+    return as_text(value).strip() or None
 
 
 def with_numbers(frame: Any, names: Container[str]) -> Any:

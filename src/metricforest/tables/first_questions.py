@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .columns import DROP, as_table
-from .comparison import PairComparison
+from .comparison import PairComparison, side_by_side
 from .pair_labels import row_ids
 from .pair_matches import near_pairs
 
@@ -33,6 +33,7 @@ def first_questions(
     id: str | None = None,
     kinds: dict[str, str] | None = None,
     random_state: Any = None,
+    contents: bool = False,
 ) -> dict[str, np.ndarray]:
     """Pairs of rows to label first, without a model and without labels.
 
@@ -47,8 +48,10 @@ def first_questions(
         The column of both tables that holds the rows' ids. None: the index of a pandas frame, row
         numbers of other tables.
     kinds : dict, default=None
-        Column name to "number", "date" or "drop", as for `PairModel`.
+        Column name to a kind, as for `PairModel`.
     random_state : int, RandomState instance or None, default=None
+    contents : bool, default=False
+        Whether the contents of both rows are added, column by column.
 
     Returns
     -------
@@ -75,8 +78,9 @@ def first_questions(
     kinds = dict(kinds or {}) | ({} if id is None else {id: DROP})
     comparison = PairComparison(kinds).fit(*tables)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    rows = chosen(comparison, int(n), rng)
-    return {"a": ids[0][rows[:, 0]], "b": ids[-1][rows[:, 1]]}
+    a, b = chosen(comparison, int(n), rng).T
+    answer = {"a": ids[0][a], "b": ids[-1][b]}
+    return answer | (side_by_side(comparison, a, b) if contents else {})
 
 
 def chosen(comparison: PairComparison, n: int, rng: np.random.Generator) -> np.ndarray:

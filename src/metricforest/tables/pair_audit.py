@@ -1,20 +1,23 @@
 """How right the matches of a table are, by labels of a sample of its own candidate pairs.
 
-Candidates are cut by their probability into strata, more of them where answers are in doubt; a
-sample takes as many of each. A label then stands for as many pairs as its stratum holds per label,
-and what share of a stratum is the same has a known uncertainty (a beta distribution), whatever the
-model believes. Shares are made to rise with the probability, so that no stricter wish has a looser
-threshold.
+Candidates are cut by their probability into strata, half of them from the model's threshold on, and
+finer near it; a sample takes as many of each. A label then stands for as many pairs as its
+stratum holds per label, and what share of a stratum is the same has a known uncertainty (a beta
+distribution), whatever the model believes. Only this is taken from the model: that matches are not rarer
+where it finds them likelier. Shares are made to rise with the probability, so that no stricter wish has a
+looser threshold, and so are those that are drawn for the intervals.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 STRATA = 8
+LEAST_BELOW = 20  # candidates in the first of them
 DOUBT = 1e-6  # variance that even the surest pair is taken to have
 DRAWS = 4_000  # of the uncertain shares
 # Labels of each answer that every part of the candidates is taken to have had before. Intervals hold
@@ -47,13 +50,25 @@ class MatchAudit(NamedTuple):
         )
 
 
-def strata_of(probability: np.ndarray) -> np.ndarray:
-    """The stratum of each candidate, 0 for the least likely: equal shares of the doubt in all."""
+def strata_of(probability: np.ndarray, cut: float) -> np.ndarray:
+    """The stratum of each candidate, 0 for the least likely: half of them are from the cut on.
+
+    Those from the cut on are in equal shares of the doubt. Below it, strata grow downward: where matches
+    are missed they stand near the cut, and most candidates are far below.
+    """
     order = np.argsort(probability, kind="stable")
-    doubt = np.cumsum(np.sqrt(probability[order] * (1.0 - probability[order]) + DOUBT))
+    below = int(np.searchsorted(probability[order], cut))
     answer = np.empty(len(probability), np.int64)
+    p = probability[order[below:]]
+    doubt = np.cumsum(np.sqrt(p * (1.0 - p) + DOUBT))
+    half = STRATA // 2
     if len(doubt):
-        answer[order] = np.minimum(STRATA * doubt / doubt[-1], STRATA - 1).astype(np.int64)
+        part = np.minimum(half * doubt / doubt[-1], half - 1).astype(np.int64)
+        answer[order[below:]] = STRATA - half + part
+    first_end = min(max(len(p), LEAST_BELOW), below / (STRATA - half))
+    ends = np.geomspace(max(first_end, 1.0), max(below, 1.0), STRATA - half)[:-1]
+    from_cut = np.arange(below, 0, -1)  # 1 for the likeliest below the cut
+    answer[order[:below]] = STRATA - half - 1 - np.searchsorted(ends, from_cut)
     first = np.searchsorted(probability[order], probability)  # equal ones stay together
     return answer[order[first]]
 
@@ -76,12 +91,16 @@ def audit(
     same: np.ndarray,
     threshold: float,
     wish: float | None,
+    cut: float,
+    called_from: Callable[[float], np.ndarray] | None = None,
 ) -> MatchAudit:
     """What labels of the candidates ``labelled`` say of a threshold, or of that of a wished precision.
 
+    ``cut`` is where the strata of the sample meet. ``called_from`` says which candidates a threshold
+    calls the same, as a mask; None: all that reach it.
     A ValueError says that some stratum lacks labels, or which precision is to be had.
     """
-    stratum = strata_of(probability)
+    stratum = strata_of(probability, cut)
     size = np.bincount(stratum, minlength=STRATA)
     n = np.bincount(stratum[labelled], minlength=STRATA)
     lacking = int(((n == 0) & (size > 0)).sum())
@@ -95,7 +114,8 @@ def audit(
         first = np.array([probability[stratum == s].min(initial=1.0) for s in range(STRATA)])
         threshold = cut_for(first, size, rising(n, hits, size), wish)
     # the threshold may cut a stratum in two: of both parts the labels are known
-    cell = 2 * stratum + (probability >= threshold)
+    chosen = probability >= threshold if called_from is None else called_from(threshold)
+    cell = 2 * stratum + chosen
     above = np.arange(2 * STRATA) % 2 == 1
     size, n, hits = (
         np.bincount(*of, minlength=2 * STRATA)
@@ -104,6 +124,8 @@ def audit(
     share = rising(n, hits, size)
     prior = np.where(above, PRIOR_ABOVE, PRIOR_BELOW)
     uncertain = np.random.default_rng(0).beta(hits + prior, n - hits + prior, (DRAWS, 2 * STRATA))
+    there = size > 0
+    uncertain[:, there] = risen(uncertain[:, there], n[there] + 2.0 * prior[there])
     called, matches = float(size[above].sum()), share * size
     found = uncertain * size
     precision = matches[above].sum() / called if called else 1.0
@@ -127,6 +149,22 @@ def rising(n: np.ndarray, hits: np.ndarray, size: np.ndarray) -> np.ndarray:
     model: Any = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
     model.fit(known, hits[known] / n[known], sample_weight=np.maximum(size[known], 1.0))
     return model.predict(np.arange(len(n)))
+
+
+def risen(draws: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Each draw's shares, made to rise: isotonic regression of few columns, all rows at once."""
+    total = np.cumsum(np.column_stack([np.zeros(len(draws)), draws * weight]), axis=1)
+    above = np.cumsum(np.append(0.0, weight))
+    k = len(weight)
+    answer = np.empty_like(draws)
+    for i in range(k):
+        best = np.full(len(draws), -np.inf)
+        for low in range(i + 1):
+            means = [(total[:, high] - total[:, low]) / (above[high] - above[low])
+                     for high in range(i + 1, k + 1)]  # fmt: skip
+            best = np.maximum(best, np.min(means, axis=0))
+        answer[:, i] = best
+    return answer
 
 
 def interval(draws: np.ndarray, expected: float, open_above: bool) -> tuple[float, float]:

@@ -25,10 +25,10 @@ from .columns import (
 )
 
 SAME = frozenset(
-    ["same", "1", "+1", "true", "match", "yes", "must", "must-link", "duplicate", "equal"]
+    ["same", "1", "+1", "true", "match", "yes", "y", "must", "must-link", "duplicate", "equal"]
 )
 DIFFERENT = frozenset(
-    ["different", "0", "-1", "false", "distinct", "no", "cannot", "cannot-link", "unequal"]
+    ["different", "0", "-1", "false", "distinct", "no", "n", "cannot", "cannot-link", "unequal"]
 )
 LONGEST = 200  # characters of an id: all take the room of the longest
 LARGEST_NUMBER = 2**63  # ids beyond are kept as text
@@ -59,10 +59,13 @@ class LabelledPairs(NamedTuple):
         return [f"{count} {reason}" for count, reason in reasons if count]
 
 
-def read_labelled_pairs(pairs: Any, pair_labels: Any, ids: np.ndarray) -> LabelledPairs:
+def read_labelled_pairs(
+    pairs: Any, pair_labels: Any, ids: np.ndarray, ids_b: np.ndarray | None = None
+) -> LabelledPairs:
     """Pairs of ids and labels: three columns, or two beside `pair_labels`.
 
-    Labels are words of `SAME` and `DIFFERENT`, or numbers or booleans that read like them.
+    Labels are words of `SAME` and `DIFFERENT`, or numbers or booleans that read like them. With `ids_b`
+    the second rows are those of another table.
     """
     table = as_table(pairs)
     wanted = 3 if pair_labels is None else 2
@@ -75,22 +78,30 @@ def read_labelled_pairs(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Labell
     if len(given) != table.n_rows:
         raise ValueError(f"{table.n_rows} pairs, but {len(given)} pair_labels")
     label = [read_label(value, i) for i, value in enumerate(values_of(given).tolist())]
-    place = {id_text(value): i for i, value in enumerate(ids.tolist())}
+    both = [ids, ids if ids_b is None else ids_b]
+    places = [{id_text(value): i for i, value in enumerate(side.tolist())} for side in both]
     ends = [
         ["" if value is None else id_text(value) for value in items_of(column)]
         for column in table.columns[:2]
     ]
-    rows = np.array([[place.get(end, -1) for end in side] for side in ends], np.int64)
+    rows = np.array(
+        [[place.get(end, -1) for end in side] for side, place in zip(ends, places, strict=True)],
+        np.int64,
+    )
     rows = rows.T.reshape(-1, 2)
     labels = np.array(label, np.int64)
     known = (rows >= 0).all(axis=1)
     missing = dict.fromkeys(
-        side[i] for i in np.flatnonzero(~known) for side in ends if side[i] not in place
+        side[i]
+        for i in np.flatnonzero(~known)
+        for side, place in zip(ends, places, strict=True)
+        if side[i] not in place
     )
-    selves = known & (rows[:, 0] == rows[:, 1])
+    selves = known & (rows[:, 0] == rows[:, 1]) & (ids_b is None)
     unsure = known & ~selves & (labels == 0)
     kept = known & ~selves & ~unsure
-    chosen = np.column_stack([np.sort(rows[kept], axis=1), labels[kept]])
+    pair = np.sort(rows[kept], axis=1) if ids_b is None else rows[kept]
+    chosen = np.column_stack([pair, labels[kept]])
     unique = np.unique(chosen, axis=0)
     pair, times = np.unique(unique[:, :2], axis=0, return_counts=True)
     return LabelledPairs(
@@ -98,7 +109,9 @@ def read_labelled_pairs(pairs: Any, pair_labels: Any, ids: np.ndarray) -> Labell
         unique[:, 2],
         n_given=table.n_rows,
         merged=len(chosen) - len(unique),
-        contradictions=[(as_text(ids[a]), as_text(ids[b])) for a, b in pair[times > 1].tolist()],
+        contradictions=[
+            (as_text(ids[a]), as_text(both[1][b])) for a, b in pair[times > 1].tolist()
+        ],
         unknown=list(missing),
         n_unknown=int((~known).sum()),
         selves=int(selves.sum()),
@@ -118,7 +131,7 @@ def read_label(value: Any, number: int) -> int:
         return 0
     raise ValueError(
         f"the label of pair {number + 1} is {word[:40]!r}; labels are same or different, 1 or 0, "
-        "+1 or -1, true or false, match or distinct, yes or no"
+        "+1 or -1, true or false, match or distinct, yes or no, y or n"
     )
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .comparison import PairComparison
 
 EVERY, BEST, ONE_TO_ONE = "every", "best", "one-to-one"
 KEEPS = (EVERY, BEST, ONE_TO_ONE)
+
+
+def check_keep(keep: str) -> None:
+    if keep not in KEEPS:
+        raise ValueError(f"keep must be one of {', '.join(KEEPS)}, got {keep!r}")
 
 
 def candidate_pairs(comparison: PairComparison, most: int) -> np.ndarray:
@@ -22,6 +28,20 @@ def near_pairs(comparison: PairComparison, most: int, at: list[np.ndarray]) -> n
         return np.unique(np.sort(found, axis=1), axis=0)
     back = comparison.candidates(1, most, at[1])[:, ::-1]
     return np.unique(np.concatenate([found, back]), axis=0)
+
+
+def united(
+    pairs: np.ndarray, also: ArrayLike, n_left: int, n_right: int, one_table: bool
+) -> np.ndarray:
+    """The pairs and others of the same tables, every pair once, rising; in one table no row with itself."""
+    more = np.asarray(also)
+    if more.ndim != 2 or more.shape[1] != 2 or more.dtype.kind not in "iu":
+        raise ValueError(f"also must be pairs of row numbers, got shape {more.shape}, {more.dtype}")
+    if len(more) and (more.min() < 0 or (more.max(axis=0) >= [n_left, n_right]).any()):
+        raise ValueError(f"also names rows that are not there: {n_left} and {n_right} are")
+    if one_table:
+        more = np.sort(more[more[:, 0] != more[:, 1]], axis=1)
+    return np.unique(np.concatenate([pairs, more]), axis=0)
 
 
 def kept(pairs: np.ndarray, probability: np.ndarray, keep: str, one_table: bool) -> np.ndarray:

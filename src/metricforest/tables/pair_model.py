@@ -25,9 +25,8 @@ from ..storage.outputs import PathLike
 from ..storage.registry import save
 from ..storage.values import check_array
 from .columns import (
-    DATE,
     DROP,
-    NUMBER,
+    KINDS,
     as_table,
     check_kinds,
     check_name,
@@ -35,17 +34,17 @@ from .columns import (
     items_of,
     values_of,
 )
-from .comparison import BLOCK, PairComparison
+from .comparison import BLOCK, PairComparison, side_by_side
 from .pair_audit import STRATA, MatchAudit, audit, drawn, strata_of
 from .pair_labels import read_label, row_ids
-from .pair_matches import EVERY, KEEPS, candidate_pairs, kept
+from .pair_matches import EVERY, candidate_pairs, check_keep, kept, united
 from .pair_reasons import PairReasons, reasons
 from .pair_scorer import Scorer, best_cut, blended, checked, learn, log_odds, scores, weigh
 
+ASKED_WITH = "probability"  # the column of `questions` that `audit` looks at
 HELD_OUT = ("held_out_probability_", "held_out_same_")
 FOLDS = 5  # by which pairs are held out
 LEAST = 2  # pairs of each kind, without which nothing is learned
-KINDS = (NUMBER, DATE, DROP)
 LEAST_HELD_OUT = 10  # pairs of each kind, without which they are too few to choose by
 
 
@@ -63,7 +62,8 @@ class PairModel(BaseEstimator):
         The column of both tables that holds the ids pairs name rows by. None: the index of a pandas
         frame, row numbers of other tables.
     kinds : dict, default=None
-        Column name to "number", "date" or "drop", for columns that are not to be guessed.
+        Column name to "number", "date", "text", "category", "boolean" or "drop", for columns that are not
+        to be guessed. Values of the other kinds than "number" and "date" are compared as texts.
     match_rate : float, default=None
         Share of the pairs to be asked about that are the same. None: as among the labelled pairs. Where
         those were chosen so as to hold more matches, probabilities and the threshold need it.
@@ -238,13 +238,15 @@ class PairModel(BaseEstimator):
         threshold: float | None = None,
         keep: str = EVERY,
         candidates: int = 10,
+        also: ArrayLike | None = None,
     ) -> dict[str, np.ndarray]:
         """Pairs of rows of whole tables that are called the same, the likeliest first.
 
         Parameters
         ----------
         left, right : frame, dict of columns or array-like, default=None
-            The tables; `left` alone is matched with itself, every pair once. None: those of `fit`.
+            The tables; `left` alone is matched with itself, every pair once. None: those of `fit`, of
+            two the first where `right` is given.
         threshold : float, default=None
             The probability from which on rows are called the same. None: `threshold_`.
         keep : {"every", "best", "one-to-one"}, default="every"
@@ -252,29 +254,34 @@ class PairModel(BaseEstimator):
             matches; the likeliest pairs are taken first.
         candidates : int, default=10
             For each row the nearest of the other table that are looked at, by words and by letters.
+        also : array-like of shape (n_pairs, 2), default=None
+            Row numbers of further pairs that are looked at.
 
         Returns
         -------
         table : dict of columns
             a and b (ids), probability.
         """
-        if keep not in KEEPS:
-            raise ValueError(f"keep must be one of {', '.join(KEEPS)}, got {keep!r}")
+        check_keep(keep)
         cut = self.threshold_ if threshold is None else check_share("threshold", threshold)
         comparison, ids = self._over(left, right)
-        pairs, probability = self._candidates(comparison, candidates)
+        pairs, probability = self._candidates(comparison, candidates, also)
         likely = probability >= cut
         pairs, probability = pairs[likely], probability[likely]
         chosen = kept(pairs, probability, keep, len(comparison.tables) == 1)
         a, b = pairs[chosen].T
         return {"a": ids[0][a], "b": ids[-1][b], "probability": probability[chosen]}
 
-    def _candidates(self, comparison: PairComparison, most: int) -> tuple[np.ndarray, np.ndarray]:
+    def _candidates(
+        self, comparison: PairComparison, most: int, also: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(pairs of known rows worth comparing, their probabilities)."""
         if isinstance(most, bool) or not isinstance(most, Integral) or most < 1:
             raise ValueError(f"candidates must be a whole number of at least 1, got {most!r}")
         pairs = candidate_pairs(comparison, int(most))
         A, B = comparison.tables[0], comparison.tables[-1]
+        if also is not None:
+            pairs = united(pairs, also, A.n, B.n, len(comparison.tables) == 1)
         probability = np.empty(len(pairs))
         for low in range(0, len(pairs), BLOCK):
             a, b = pairs[low : low + BLOCK].T
@@ -283,15 +290,24 @@ class PairModel(BaseEstimator):
         return pairs, probability
 
     def questions(
-        self, n: int = 60, left: Any = None, right: Any = None, *, candidates: int = 10
+        self,
+        n: int = 60,
+        left: Any = None,
+        right: Any = None,
+        *,
+        candidates: int = 10,
+        also: ArrayLike | None = None,
+        contents: bool = False,
     ) -> dict[str, np.ndarray]:
         """Candidate pairs of whole tables whose labels tell how right the matches are: see `audit`.
 
         Parameters
         ----------
         n : int, default=60
-        left, right, candidates
+        left, right, candidates, also
             As in `match`.
+        contents : bool, default=False
+            Whether the contents of both rows are added, column by column.
 
         Returns
         -------
@@ -301,17 +317,13 @@ class PairModel(BaseEstimator):
         if isinstance(n, bool) or not isinstance(n, Integral) or n < STRATA:
             raise ValueError(f"n must be a whole number of at least {STRATA}, got {n!r}")
         comparison, ids = self._over(left, right)
-        pairs, probability = self._candidates(comparison, candidates)
+        pairs, probability = self._candidates(comparison, candidates, also)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        chosen = drawn(strata_of(probability), int(n), rng)
+        chosen = drawn(strata_of(probability, self.threshold_), int(n), rng)
         a, b = pairs[chosen].T
-        empty = np.full(len(chosen), "", object)
-        return {
-            "a": ids[0][a],
-            "b": ids[-1][b],
-            "probability": probability[chosen],
-            "answer": empty,
-        }
+        answer = {"a": ids[0][a], "b": ids[-1][b], "probability": probability[chosen]}
+        answer["answer"] = np.full(len(chosen), "", object)
+        return answer | (side_by_side(comparison, a, b) if contents else {})
 
     def audit(
         self,
@@ -322,7 +334,9 @@ class PairModel(BaseEstimator):
         *,
         threshold: float | None = None,
         precision: float | None = None,
+        keep: str = EVERY,
         candidates: int = 10,
+        also: ArrayLike | None = None,
     ) -> MatchAudit:
         """How right the matches of whole tables are, by labels of pairs that `questions` gave.
 
@@ -330,12 +344,15 @@ class PairModel(BaseEstimator):
         ----------
         pairs, pair_labels
             As in `fit`: the pairs of `questions`, all of them and no others, with answers.
-        left, right, candidates
+            With their column probability it is seen whether they were asked of this model.
+        left, right, candidates, also
             As in `match` and `questions`.
         threshold : float, default=None
             The probability from which on rows are called the same. None: `threshold_`.
         precision : float, default=None
             Wished instead of a threshold: the lowest one with that expected precision is taken.
+        keep : {"every", "best", "one-to-one"}, default="every"
+            As in `match`: what is expected is that of the matches that are kept.
 
         Returns
         -------
@@ -343,15 +360,17 @@ class PairModel(BaseEstimator):
             Threshold, expected precision and recall with intervals; ``str(audit)`` is for reading.
             Give ``audit.threshold`` to `match`.
         """
+        check_keep(keep)
         if precision is not None and threshold is not None:
             raise ValueError("give a threshold or a precision, not both")
         cut = self.threshold_ if threshold is None else check_share("threshold", threshold)
         wish = None if precision is None else check_share("precision", precision)
         comparison, ids = self._over(left, right)
-        rows, same = labelled_rows(pairs, pair_labels, ids[0], ids[-1])
+        table = as_table(pairs)
+        rows, same, at = answered_rows(table, pair_labels, ids[0], ids[-1])
         if len(comparison.tables) == 1:
             rows = np.sort(rows, axis=1)
-        known, probability = self._candidates(comparison, candidates)
+        known, probability = self._candidates(comparison, candidates, also)
         n = len(ids[-1])
         asked = rows @ [n, 1]
         strange = int((~np.isin(asked, known @ [n, 1])).sum())
@@ -361,7 +380,24 @@ class PairModel(BaseEstimator):
                 f"{strange} of {len(rows)} pairs are not candidates of these tables: label the "
                 "pairs that `questions` gives"
             )
-        return audit(probability, place, same, cut, wish)
+        if ASKED_WITH in table.names:
+            told = np.array(items_of(table[ASKED_WITH]), np.float64)[at]
+            other = int((np.abs(told - probability[place]) > 1e-4).sum())
+            if other:
+                raise ValueError(
+                    f"{other} of {len(rows)} pairs were asked of another model or other tables: there "
+                    "their probability was another. Ask anew, and label those"
+                )
+        one_table = len(comparison.tables) == 1
+
+        def called(threshold: float) -> np.ndarray:
+            likely = np.flatnonzero(probability >= threshold)
+            chosen = kept(known[likely], probability[likely], keep, one_table)
+            answer = np.zeros(len(known), bool)
+            answer[likely[chosen]] = True
+            return answer
+
+        return audit(probability, place, same, cut, wish, self.threshold_, called)
 
     def explain(self, pair: Any, left: Any = None, right: Any = None) -> PairReasons:
         """What speaks for and against two rows being the same, column by column.
@@ -401,11 +437,15 @@ class PairModel(BaseEstimator):
         self._check_ready()
         if left is None and right is None:
             return self.comparison_, self.ids_
-        if left is None:
-            raise ValueError("right is given without left")
-        tables = [as_table(table) for table in (left, right) if table is not None]
-        rows = [self.comparison_.rows(table, side) for side, table in enumerate(tables)]
-        ids = [row_ids(table, self.id, unique=True) for table in tables]
+        rows, ids = [], []
+        for side, given in enumerate((left, right)):
+            if given is not None:
+                table = as_table(given)
+                rows.append(self.comparison_.rows(table, side))
+                ids.append(row_ids(table, self.id, unique=True))
+            elif side == 0:
+                rows.append(self.comparison_.tables[0])
+                ids.append(self.ids_[0])
         return self.comparison_.over(*rows), ids
 
     # --------------------------------------------------------------------------------------- files
@@ -470,6 +510,16 @@ def labelled_rows(
     pairs: Any, pair_labels: Any, ids_a: np.ndarray, ids_b: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(row numbers [m, 2], same [m]) of pairs of ids with answers; those without one are left out."""
+    return answered_rows(pairs, pair_labels, ids_a, ids_b)[:2]
+
+
+def answered_rows(
+    pairs: Any, pair_labels: Any, ids_a: np.ndarray, ids_b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(row numbers [m, 2], same [m], which of the pairs [m]) of ids with answers; others are left out.
+
+    Answers are in a column called answer, or in the third.
+    """
     table = as_table(pairs)
     wanted = 3 if pair_labels is None else 2
     if len(table.names) < wanted:
@@ -477,12 +527,14 @@ def labelled_rows(
             f"pairs need {wanted} columns, two ids{' and a label' if wanted == 3 else ''}, "
             f"got {len(table.names)}: {', '.join(table.names[:8])}"
         )
-    answers = table.columns[2] if pair_labels is None else np.asarray(pair_labels)
+    third = "answer" if "answer" in table.names[2:] else (*table.names, "", "")[2]
+    answers = table[third] if pair_labels is None else np.asarray(pair_labels)
     rows = paired_rows(table, ids_a, ids_b)
     if len(answers) != len(rows):
         raise ValueError(f"{len(rows)} pairs, but {len(answers)} pair_labels")
     labels = np.array([read_label(v, i) for i, v in enumerate(values_of(answers).tolist())])
-    return rows[labels != 0], labels[labels != 0] == 1
+    at = np.flatnonzero(labels)
+    return rows[at], labels[at] == 1, at
 
 
 def paired_rows(pairs: Any, ids_a: np.ndarray, ids_b: np.ndarray) -> np.ndarray:

@@ -20,11 +20,13 @@ from ..base import location_and_scale
 from ..checks import check_real, check_whole
 from ..storage.values import check_array
 from ..warn import warn
+from . import texts
 from .columns import (
     BOOLEAN,
     CATEGORY,
     DROP,
     KINDS,
+    TEXT,
     Table,
     as_table,
     check_column,
@@ -35,7 +37,7 @@ from .columns import (
 
 
 class Column(NamedTuple):
-    """How one column becomes features: a number, or a feature per level; then "is missing"."""
+    """How one column becomes features: a number, one per level, or some of text; then "is missing"."""
 
     name: str
     kind: str
@@ -45,16 +47,22 @@ class Column(NamedTuple):
     indicator: bool = False  # whether a feature says that the value is missing
     levels: tuple[str, ...] = ()  # of a category, each with a feature
     other: bool = False  # whether a feature stands for all other levels
+    text: texts.TextMap | None = None  # of a text
 
     def feature_names(self) -> list[str]:
         names = [self.name]
         if self.kind == CATEGORY:
             names = [f"{self.name}={level}" for level in self.levels]
             names += [f"{self.name}=(other)"] * self.other
+        elif self.text is not None:
+            names = [f"{self.name}: text {i}" for i in range(1, self.text.k + 1)]
         return names + [f"{self.name} is missing"] * self.indicator
 
     def features(self, values: np.ndarray) -> list[np.ndarray]:
         """The features of parsed values, one array each."""
+        if self.text is not None:
+            gone = np.array([text is None for text in values], bool)
+            return [*self.text.features(values.tolist()).T] + [gone] * self.indicator
         if self.kind != CATEGORY:
             missing = np.isnan(values)
             numbers = (np.where(missing, self.fill, values) - self.mean) / self.scale
@@ -72,6 +80,9 @@ class Column(NamedTuple):
 
 def learn_column(name: str, kind: str, values: np.ndarray, least: int, most: int) -> Column:
     """What a column's parsed values say of how to prepare it."""
+    if kind == TEXT:
+        there = [text for text in values if text is not None]
+        return Column(name, kind, indicator=len(there) < len(values), text=texts.learn_texts(there))
     if kind == CATEGORY:
         present = np.array([level for level in values if level is not None], object)
         encoder: Any = OneHotEncoder(
@@ -94,19 +105,26 @@ def learn_column(name: str, kind: str, values: np.ndarray, least: int, most: int
     return Column(name, kind, fill, mean, scale, bool(missing.any()))
 
 
+def all_missing(values: np.ndarray) -> bool:
+    if values.dtype == object:
+        return all(value is None for value in values)
+    return bool(np.isnan(values).all())
+
+
 class TablePreparation(TransformerMixin, BaseEstimator):
-    """Tables with numbers, booleans, categories, dates and missing values as plain numbers.
+    """Tables with numbers, booleans, categories, dates, texts and missing values as plain numbers.
 
     Numbers and dates (in days) come to zero mean and unit variance, missing ones take the median, and a
     feature says that they were missing. Booleans are 0 and 1. A category has a feature for each of
-    its frequent levels and one for all others together. Columns of no use are left out and named
+    its frequent levels and one for all others together. A text has up to 16 features, directions in
+    which its runs of letters differ, rare ones weighing more. Columns of no use are left out and named
     in `dropped_`. See docs/tables.md.
 
     Parameters
     ----------
     kinds : dict, default=None
-        Column name to "number", "boolean", "date", "category" or "drop", for the columns that are
-        not to be guessed.
+        Column name to "number", "boolean", "date", "category", "text" or "drop", for the columns that
+        are not to be guessed.
     min_frequency : float, default=0.01
         Share of the rows that a level must have (and at least two rows) for a feature of its own.
     max_levels : int, default=30
@@ -182,12 +200,16 @@ class TablePreparation(TransformerMixin, BaseEstimator):
                 dropped[name] = why
                 continue
             values, bad = parse(column, kind)
-            if all(v is None for v in values) if kind == CATEGORY else np.isnan(values).all():
+            if all_missing(values):
                 dropped[name] = f"no value can be read as a {kind}"
+                continue
+            learned = learn_column(name, kind, values, least, self.max_levels)
+            if kind == TEXT and learned.text is None:
+                dropped[name] = f"its texts do not differ: {values[0]!r}"[:80]
                 continue
             if bad:
                 notes.append(str(UnreadableWarning(name, kind, bad)))
-            columns.append(learn_column(name, kind, values, least, self.max_levels))
+            columns.append(learned)
         if not columns:
             why = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
             raise ValueError(f"no column of the table can be used: {why}"[:600])
@@ -263,7 +285,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """By what a difference of each feature is multiplied to be one of the table's values."""
         answer = [np.ones(len(column.feature_names())) for column in self.columns_]
         for column, units in zip(self.columns_, answer, strict=True):
-            if column.kind != CATEGORY:
+            if column.kind not in (CATEGORY, TEXT):
                 units[0] = column.scale
         return np.concatenate(answer)
 
@@ -271,12 +293,14 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def _state(self) -> dict[str, Any]:
         levels = [level for column in self.columns_ for level in column.levels]
-        state: dict[str, Any] = {
+        fields: dict[str, Any] = {
             field: np.array([getattr(column, field) for column in self.columns_])
             for field in ("fill", "mean", "scale", "indicator", "other")
         }
+        maps = [column.text for column in self.columns_ if column.text is not None]
         return {
-            **state,
+            **fields,
+            **(texts.state(maps) if maps else {}),
             "names": np.array([column.name for column in self.columns_], object),
             "kinds": np.array([column.kind for column in self.columns_], object),
             "levels": np.array(levels, object),
@@ -304,6 +328,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if n_levels.min() < 0 or n_levels.max() > len(levels) or n_levels.sum() != len(levels):
             raise ValueError(f"{len(levels)} levels, but n_levels is {n_levels.tolist()[:20]}")
         ends = np.cumsum(n_levels).tolist()
+        maps = iter(texts.restored(state, int((kinds == TEXT).sum())))
         self.columns_ = [
             Column(
                 names[i],
@@ -312,6 +337,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
                 indicator=bool(flags[0][i]),
                 levels=tuple(levels[ends[i] - n_levels[i] : ends[i]]),
                 other=bool(flags[1][i]),
+                text=next(maps) if kinds[i] == TEXT else None,
             )
             for i in range(n)
         ]
