@@ -82,8 +82,8 @@ def test_with_every_candidate_labelled_the_rates_are_known():
     cuts = [probability[strata_of(probability, 0.5) == s].min() for s in range(STRATA)]
     for cut in cuts:
         found = audit(probability, every, truth, cut, None, 0.5)
-        assert found.precision == pytest.approx(rates(probability, truth, cut)[0], abs=0.01)
-        assert found.recall == pytest.approx(rates(probability, truth, cut)[1], abs=0.01)
+        assert found.precision == pytest.approx(rates(probability, truth, cut)[0], abs=0.02)
+        assert found.recall == pytest.approx(rates(probability, truth, cut)[1], abs=0.02)
     assert found.match_rate == pytest.approx(truth.mean(), abs=0.005)
 
 

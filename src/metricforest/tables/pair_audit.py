@@ -115,8 +115,8 @@ def audit(
         threshold = cut_for(first, size, rising(n, hits, size), wish)
     # the threshold may cut a stratum in two: of both parts the labels are known
     chosen = probability >= threshold if called_from is None else called_from(threshold)
-    cell = 2 * stratum + chosen
-    above = np.arange(2 * STRATA) % 2 == 1
+    cell = stratum + STRATA * chosen  # those not called come first: matches are rarer there
+    above = np.arange(2 * STRATA) >= STRATA
     size, n, hits = (
         np.bincount(*of, minlength=2 * STRATA)
         for of in ((cell,), (cell[labelled],), (cell[labelled], same))
