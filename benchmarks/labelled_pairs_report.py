@@ -118,6 +118,20 @@ def misses(cells: Scores, ours: str) -> str:
     return "\n".join(text)
 
 
+def bars(cells: Scores, ours: str) -> str:
+    """In one line per score of the confirming half: how many cells, how often best, how far behind."""
+    text = []
+    for score in ("auc", "p10"):
+        values = np.array([value for value, _ in gains(cells, ours, score, CONFIRM).values()])
+        if len(values):
+            text.append(
+                f"- `{ours}`, {SCORES[score]}, {len(values)} cells that confirm: best or within .005 in "
+                f"{np.mean(values >= -CLOSE):.0%}, more than .04 behind in {np.sum(values < -0.04)}, at "
+                f"worst {values.min():+.3f}"
+            )
+    return "\n".join(text)
+
+
 def beside_paper(cells: Scores) -> str:
     """Mean difference of ours to the paper's settings over all cells."""
     text = []
@@ -191,10 +205,11 @@ def report(lines: dict[Any, dict[str, Any]], page: Path | None) -> None:
     cells = by_cell(lines)
     if not cells:
         raise SystemExit("there are no results yet: run first")
-    shown = our_methods(cells)[-1]
+    shown = next((name for name in OURS if name in our_methods(cells)), AS_PAPER)
     tables = {
         "verdict": verdict(cells),
         **{score: means(cells, score) for score in SCORES},
+        "bars": bars(cells, shown),
         "misses": misses(cells, shown),
         "beside paper": beside_paper(cells),
         "given up": given_up(lines),

@@ -24,7 +24,7 @@ import numpy as np
 
 import metricforest
 from metricforest import HierarchyForest
-from metricforest.core.forest import LEAF, Forest, check_forest, gap_dtype
+from metricforest.core.forest import LEAF, Forest, check_forest, gap_dtype, with_heights
 from metricforest.supervision.constraints import Constraints
 
 LOAD = """
@@ -98,7 +98,7 @@ def random_forest(n_trees: int, n_points: int, min_size: int, d: int, d_k: int) 
     split = np.full(len(left), LEAF, np.int32)
     split[left != LEAF] = np.arange(S)
     order = np.tile(np.arange(n_points, dtype=np.int32), (n_trees, 1))
-    return Forest(
+    forest = Forest(
         root=root.astype(np.int32),
         left=left,
         right=right,
@@ -110,6 +110,7 @@ def random_forest(n_trees: int, n_points: int, min_size: int, d: int, d_k: int) 
         weights=rng.standard_normal((S, d_k + 1), np.float32),
         order=rng.permuted(order, axis=1, out=order),
     )
+    return with_heights(forest)
 
 
 def made_up_metric(n_trees: int, n_points: int = 50_000, d: int = 300) -> HierarchyForest:

@@ -166,7 +166,7 @@ def shop(model):
     return model[0]
 
 
-LEARNED = ["wine", "iris", "balance", "unsupervised", "triplets"]
+LEARNED = ["wine", "iris", "balance", "unsupervised", "triplets", "heights"]
 
 
 @pytest.fixture(scope="module", params=LEARNED)
@@ -182,6 +182,10 @@ def learned(request):
     )
     if request.param == "unsupervised":
         metric.fit(X[train])
+    elif request.param == "heights":
+        metric = HierarchyForest(24, n_constraints=150, random_state=1).fit(X[train], y[train])
+        assert metric.chosen_["heights"] == "learned"
+        metric.set_params(alpha=0.5)
     elif request.param == "triplets":
         classes = y[train]
         triplets = []

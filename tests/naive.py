@@ -107,7 +107,7 @@ def tree_distance(
     if is_leaf(forest, node):
         return 0.0
     p = 1.0 if hard else certainty(forest, node, a, b, alpha)
-    return p * size(forest, node) / forest.n_points
+    return p * height(forest, node)
 
 
 def distance(
@@ -724,8 +724,8 @@ def candidates(
 
 
 def height(forest: Forest, node: int) -> float:
-    """h = |node| / N, 0 at a leaf: the hard distance of two points that part at this node."""
-    return 0.0 if is_leaf(forest, node) else size(forest, node) / forest.n_points
+    """h = |node| / N or what was learned, 0 at a leaf: the hard distance of two points that part here."""
+    return 0.0 if is_leaf(forest, node) else float(forest.height[node])
 
 
 def embed(forest: Forest, x: np.ndarray) -> dict[int, float]:

@@ -60,12 +60,13 @@ def test_clone_copies_parameters_and_nothing_else(small):
 def test_defaults_are_the_contract():
     expected = {
         "n_estimators": 500,
-        "max_features": 1 / 3,
+        "max_features": "auto",
         "min_node_size": "auto",
         "reg_lambda": 0.01,
         "C": 1.0,
         "cannot_link_fraction": 0.25,
         "alpha": 4.0,
+        "heights": "auto",
         "solver": "newton",
         "tol": 0.2,
         "n_constraints": "auto",
@@ -77,6 +78,7 @@ def test_defaults_are_the_contract():
     parameters = HierarchyForest().get_params()
     assert {name: parameters[name] for name in expected} == expected
     paper = {**expected, "min_node_size": 5, "alpha": 0.5, "tol": 0.01}
+    paper |= {"max_features": 1 / 3, "heights": "size"}
     parameters = HierarchyForest.paper().get_params()
     assert {name: parameters[name] for name in paper} == paper
     changed = HierarchyForest.paper(7, alpha=2.0, random_state=3)
@@ -85,8 +87,8 @@ def test_defaults_are_the_contract():
 
 def test_smallest_node_follows_the_rows():
     for n_rows, smallest in ((10, 5), (1_000, 5), (1_049, 5), (1_050, 6), (10_750, 200)):
-        assert settings_of(HierarchyForest(), n_rows, 3).min_size == smallest
-    assert settings_of(HierarchyForest(min_node_size=7), 10_000, 3).min_size == 7
+        assert settings_of(HierarchyForest(), 1 / 3, n_rows, 3).min_size == smallest
+    assert settings_of(HierarchyForest(min_node_size=7), None, 10_000, 3).min_size == 7
 
 
 def test_in_a_pipeline(small):

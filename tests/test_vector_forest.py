@@ -85,9 +85,9 @@ def test_a_group_has_not_seen_the_pairs_that_its_map_is_learned_from(monkeypatch
     assert [len(known.differ) for known in learned] == list(map(len, left_out))
 
 
-def test_it_learns_where_the_forest_does_not(fitted):
+def test_it_learns_where_a_forest_of_sizes_does_not(fitted):
     X, pairs, labels, metric = fitted
-    forest = HierarchyForest(12, min_node_size=5, random_state=0)
+    forest = HierarchyForest(12, 1 / 3, min_node_size=5, heights="size", random_state=0)
     forest.fit(X, pairs=pairs, pair_labels=labels)
     Q, asked, answers = clouds(7)
     ours, theirs = (pair_auc(m, Q, asked, answers) for m in (metric, forest))

@@ -26,15 +26,19 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
 
     Every tree splits the rows by max-margin clustering, which honours must-link and cannot-link
     pairs and unlabelled rows, again and again until nodes are small. The distance of two rows is the
-    size of the smallest cluster that contains both, as a share of all rows, averaged over the trees.
-    Distances lie in [0, 1].
+    height of the smallest cluster that contains both, averaged over the trees: its share of all rows, or what
+    labelled pairs have taught (`heights`). Distances lie in [0, 1].
 
     Parameters
     ----------
     n_estimators : int, default=500
         Number of trees. Distances get smoother with more, training and measuring take longer.
-    max_features : int, float, "sqrt", "log2" or None, default=1/3
-        Features that each split may use: a number, a share of all, or all (None).
+    max_features : int, float, "sqrt", "log2", "mixed", None or "auto", default="auto"
+        Features that each split may use: a number, a share of all, or all (None). "mixed": a third of
+        them in half of the trees, all in the others. "auto": a third, or with at most ten features
+        "mixed"; the other of the two where a few trees of either kind, grown without the pairs of a third
+        of the rows, measure these rows clearly better so (tried from 24 trees on, with at most 50
+        features).
     min_node_size : int or "auto", default="auto"
         Nodes with so many rows or fewer are not split. "auto": 5, and with more than 1,000 rows a
         fiftieth of those beyond 750. Smaller nodes hardly change distances and cost time and room.
@@ -47,6 +51,10 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         satisfied ones. The others are left to deeper nodes. 1 means all of them at once.
     alpha : float, default=4.0
         How sharply a row's distance from the splitting plane turns into certainty.
+    heights : {"auto", "size"}, default="auto"
+        What a cluster adds to the distance of two rows that its split separates. "size": its share of
+        all rows, as in the paper. "auto": from 30 labelled pairs of each kind on, every tree is grown
+        without a third of the pairs, and these teach the heights, if held-out pairs are better ordered so.
     solver : {"newton", "subgradient"}, default="newton"
         A smoothed Newton method, which stops when a duality gap proves the split's convex problem
         solved to `tol`; or the paper's Algorithm 1, a reference: slower, and less exact. "lbfgs" is an
@@ -86,6 +94,16 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     ----------
     forest_ : Forest
         The trees as flat arrays.
+    chosen_ : dict
+        What left-out pairs chose: "max_features"; "heights", "learned" or "size"; "penalty" of heights
+        that were learned, None otherwise.
+    oob_auc_ : float
+        Pair AUC of what was chosen on left-out pairs that had no part in it, though their rows may be in
+        other pairs; nan where there were too few to leave some out.
+    oob_auc_se_ : float
+        Its standard error.
+    oob_gain_ : float
+        How far that is ahead of sizes as heights.
     constraints_ : Constraints
         The labelled pairs the trees were grown with: pairs and triplets given, pairs drawn from `y`.
     n_features_in_ : int
@@ -121,16 +139,21 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     bounded = True
     _private_state = ("_rows", "_entropy", "_fitted_with")
     _once = forest_fit.PAPER
+    chosen_: dict[str, Any]
+    oob_auc_: float
+    oob_auc_se_: float
+    oob_gain_: float
 
     def __init__(
         self,
         n_estimators: int = 500,
-        max_features: int | float | str | None = 1 / 3,
+        max_features: int | float | str | None = "auto",
         min_node_size: int | str = "auto",
         reg_lambda: float = 0.01,
         C: float = 1.0,
         cannot_link_fraction: float = 0.25,
         alpha: float = 4.0,
+        heights: str = "auto",
         solver: str = "newton",
         tol: float = 0.2,
         n_constraints: int | str = "auto",
@@ -150,6 +173,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         self.C = C
         self.cannot_link_fraction = cannot_link_fraction
         self.alpha = alpha
+        self.heights = heights
         self.solver = solver
         self.tol = tol
         self.n_constraints = n_constraints
@@ -167,7 +191,8 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         """A forest with the parameters of the paper's experiments, but for those given.
 
         They are ``max_features=1/3, min_node_size=5, reg_lambda=0.01, C=1, cannot_link_fraction=0.25,
-        alpha=0.5, tol=0.01``. Its distance is the paper's, to the bit the one of the stored results.
+        alpha=0.5, tol=0.01, heights="size"``. Its distance is the paper's, to the bit the one of the stored
+        results.
 
         Parameters
         ----------
@@ -199,11 +224,10 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         table = cn.collect(
             n_rows, y, pairs, pair_labels, triplets, n_constraints=self.n_constraints, seed=entropy
         )
-        learned = cn.with_implied(table, n_rows, entropy) if self.implied_pairs else table
         mean, scale = forest_fit.mean_and_scale(data, bool(self.standardize))
         rows = forest_fit.prepare(data, mean, scale)
         del data
-        grown = forest_fit.grow(self, rows, learned, entropy, self.forest_ if adding else None)
+        grown = forest_fit.grow(self, rows, table, entropy, self.forest_ if adding else None)
 
         # Nothing is set before every tree has been grown: an interrupted fit leaves no trace.
         self.forest_ = grown.forest
@@ -212,6 +236,10 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         self.split_statistics_ = grown.statistics
         self._keep(rows)
         self._projection = SharedProjection(rows)
+        self.chosen_ = grown.chosen
+        self.oob_auc_, self.oob_auc_se_, self.oob_gain_ = (
+            (np.nan,) * 3 if grown.choice is None else grown.choice[1:]
+        )
         self._entropy = entropy
         self._fitted_with = grown.fitted_with
         forest_fit.warn_unfinished(self)
@@ -219,6 +247,22 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         forest_fit.check_parameters(self)
+
+    def what_was_chosen(self) -> str:
+        """What left-out pairs chose and how sure that is, in a line.
+
+        Returns
+        -------
+        line : str
+
+        Examples
+        --------
+        >>> from metricforest import HierarchyForest
+        >>> HierarchyForest(5, random_state=0).fit([[0.0], [1.0], [2.0]]).what_was_chosen()
+        'clusters as high as they are large: nothing was left out to learn more from'
+        """
+        check_is_fitted(self)
+        return forest_fit.what_was_chosen(self)
 
     def __getstate__(self) -> dict[str, Any]:
         whole: Any = super().__getstate__()
@@ -230,7 +274,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if hasattr(self, "forest_"):  # arrays of a pickle can be written to
-            self.forest_ = core.read_only(self.forest_)
+            self.forest_ = core.read_only(core.with_heights(self.forest_))
             index = vars(self).pop("_index")
             self._searched = search.SharedIndex(self.forest_, self._rows, index)
             self._proposer = search.SharedProposer()
@@ -553,6 +597,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         state = dict(state)
         packed, vectors = state.pop("_index", None), state.pop("_vectors", None)
         super()._restore(state)
+        self.forest_ = core.with_heights(self.forest_)
         check_forest_state(self, packed)
         self.forest_ = core.read_only(self.forest_)
         self._rows = core.read_only_view(self._rows)

@@ -1,7 +1,7 @@
 """`VectorForest`: the vectors of forests, and linear maps of them that labelled pairs teach.
 
-A forest's heights, its clusters' sizes, know nothing of the labelled pairs but the splits that these chose:
-from some hundred pairs on a forest hardly learns more. What it gives is good vectors, and there a linear map
+The sizes of a forest's clusters know nothing of the labelled pairs but the splits that these chose: from some
+hundred pairs on a forest of sizes hardly learns more. What it gives is good vectors, and there a linear map
 goes on learning (`supervision.linear_map`), if it is learned from pairs that the trees did not see: their own
 pairs lie nearer or farther in their vectors than other pairs do.
 
@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .checks import check_choice, check_max_features, check_real, check_whole
-from .core import Forest, check_forest, read_only
+from .core import Forest, check_forest, read_only, with_heights
 from .forest_fit import prepare
 from .hierarchy import HierarchyForest
 from .rivals import rowwise
@@ -63,9 +63,9 @@ class Group(NamedTuple):
 class VectorForest(MappedMetric, PairMetric):
     """Vectors of forests under linear maps that labelled pairs teach: for many labelled pairs.
 
-    With some hundred labelled pairs and more it ranks pairs better than `HierarchyForest`, whose
-    distance it starts from, and stays one dense vector per row: `transform` gives it, and the metric is
-    its Euclidean distance. It knows nothing of single splits, so it explains nothing.
+    It starts from the vectors of a `HierarchyForest` whose clusters are as high as they are large, and stays
+    one dense vector per row: `transform` gives it, and the metric is its Euclidean distance. It knows nothing
+    of single splits, so it explains nothing.
 
     Parameters
     ----------
@@ -232,6 +232,7 @@ class VectorForest(MappedMetric, PairMetric):
                 max_features=kind,
                 min_node_size=self.min_node_size,
                 alpha=self.alpha,
+                heights="size",
                 n_components=int(self.n_components),
                 standardize=False,
                 n_jobs=self.n_jobs,
@@ -339,7 +340,7 @@ def shares(total: int, parts: int) -> list[int]:
 def ready(group: Group) -> Group:
     """With arrays that nobody can write to, as compiled code wants them."""
     return group._replace(
-        forests=[read_only(forest) for forest in group.forests],
+        forests=[read_only(with_heights(forest)) for forest in group.forests],
         projections=[read_only(found) for found in group.projections],
     )
 
@@ -361,7 +362,7 @@ def unpacked(group: Any, n_features: int) -> Group:
     for forest in forests:
         if not isinstance(forest, Forest):
             raise ValueError(f"a forest is a {type(forest).__name__}")
-        check_forest(forest, n_features)
+        check_forest(with_heights(forest), n_features)
     for found in projections:
         if not isinstance(found, dict):
             raise ValueError(f"the vectors are a {type(found).__name__}")

@@ -6,12 +6,20 @@ import numpy as np
 import pytest
 
 from metricforest import HierarchyForest
-from metricforest.core.forest import LEAF, Forest, check_forest, gap_dtype, join_forests
+from metricforest.core.forest import (
+    LEAF,
+    Forest,
+    check_forest,
+    gap_dtype,
+    join_forests,
+    widened,
+    with_heights,
+)
 
 
 def one_split(shift: int = 0) -> Forest:
     """A tree of one split over three points."""
-    return Forest(
+    forest = Forest(
         root=np.array([0, 3], np.int32),
         left=np.array([1, LEAF, LEAF], np.int32),
         right=np.array([2, LEAF, LEAF], np.int32),
@@ -23,12 +31,13 @@ def one_split(shift: int = 0) -> Forest:
         weights=np.array([[1.0, 2.0, -1.0]], np.float32),
         order=np.roll(np.array([[0, 1, 2]], np.int32), shift),
     )
+    return with_heights(forest)
 
 
 def stump() -> Forest:
     """A tree that is one leaf over three points."""
     leaf = np.array([LEAF], np.int32)
-    return Forest(
+    forest = Forest(
         root=np.array([0, 1], np.int32),
         left=leaf,
         right=leaf,
@@ -40,6 +49,7 @@ def stump() -> Forest:
         weights=np.empty((0, 3), np.float32),
         order=np.array([[0, 1, 2]], np.int32),
     )
+    return with_heights(forest)
 
 
 def test_joined_trees_keep_their_links():
@@ -65,9 +75,29 @@ def test_joining_is_associative():
         np.testing.assert_array_equal(left, right)
 
 
+def test_heights_are_shares_of_all_rows_unless_learned(small_forest):
+    for forest in (one_split(), small_forest.forest_):
+        size = forest.stop - forest.start
+        assert (forest.height == np.where(forest.left == LEAF, 0, size / forest.n_points)).all()
+        assert with_heights(forest) is forest
+
+
+def test_widened_splits_project_the_same(small_forest):
+    wide = widened(small_forest.forest_, 5, 5)
+    check_forest(wide, 5)
+    assert wide.gaps.shape[1] == 5
+    X = np.random.default_rng(0).normal(size=(20, 5))
+    want = small_forest.pairwise_distances(X)
+    narrow, small_forest.forest_ = small_forest.forest_, wide
+    try:
+        np.testing.assert_array_equal(small_forest.pairwise_distances(X), want)
+    finally:
+        small_forest.forest_ = narrow
+
+
 def test_nbytes_counts_every_array():
     forest = one_split()
-    assert forest.nbytes == 4 * (2 + 3 * 6 + 3) + 2 * 1 + 3 * 4
+    assert forest.nbytes == 4 * (2 + 3 * 6 + 3) + 2 * 1 + 3 * 4 + 3 * 8
 
 
 def test_pickled_forest_is_the_same(small_forest):
@@ -104,6 +134,10 @@ def test_pickled_forest_is_the_same(small_forest):
         ("stop", lambda a: np.array([3, 2, 2], np.int32), "does not stop with its parent"),
         ("order", lambda a: np.array([[0, 1, 1]], np.int32), "order is not a permutation"),
         ("order", lambda a: np.array([[0, 1, 3]], np.int32), "order is not a permutation"),
+        ("height", lambda a: a[:0], r"height is not float64 \[3\]"),
+        ("height", lambda a: a - 1.0, "a height is negative"),
+        ("height", lambda a: np.array([np.inf, 0, 0]), "a height is negative or not finite"),
+        ("height", lambda a: a + 1.0, "a leaf has a height"),
     ],
 )
 def test_check_names_what_is_off(name, change, match):
@@ -123,7 +157,7 @@ def seven_nodes(left, right, start, stop) -> Forest:
     split[np.array(left) != LEAF] = np.arange(3)
     links = [np.array(a, np.int32) for a in (left, right, parent, start, stop)]
     features, weights = np.zeros((3, 1), np.uint16), np.ones((3, 2), np.float32)
-    return Forest(
+    forest = Forest(
         np.array([0, 7], np.int32),
         *links,
         split,
@@ -131,6 +165,7 @@ def seven_nodes(left, right, start, stop) -> Forest:
         weights,
         np.arange(4, dtype=np.int32)[None],
     )
+    return with_heights(forest)
 
 
 def test_check_wants_the_left_subtree_before_the_right_one():
@@ -158,6 +193,7 @@ def test_check_finds_a_node_that_is_nobodys_child():
     f = one_split()
     leaf = {"left": LEAF, "right": LEAF, "split": LEAF, "parent": 1, "start": 0, "stop": 3}
     orphan = {name: np.append(getattr(f, name), np.int32(value)) for name, value in leaf.items()}
+    orphan["height"] = np.append(f.height, 0.0)
     with pytest.raises(ValueError, match="a node is nobody's child"):
         check_forest(f._replace(root=np.array([0, 4], np.int32), **orphan), 2)
 

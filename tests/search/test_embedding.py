@@ -1,5 +1,7 @@
 """The vectors of the hard distance."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -32,6 +34,7 @@ def data(name):
 def test_squared_distance_is_the_hard_distance(name):
     X, y = data(name)
     metric = HierarchyForest(5, max_features=10 if X.shape[1] > 30 else 1 / 3, random_state=0)
+    metric.set_params(heights="size")
     metric.set_params(n_constraints=300).fit(X[:300], y[:300])
     Z = metric.hard_vectors(X)  # rows of fit, and others
     np.testing.assert_allclose(
@@ -96,3 +99,18 @@ def test_hard_distance_by_name(small_forest, small):
     D = small_forest.pairwise_distances(X[:9], X[9:18], hard=True)
     np.testing.assert_array_equal(small_forest.pair_distance(X[:9], X[9:18], hard=True), np.diag(D))
     assert (small_forest.pairwise_distances(X[:9], X[9:18]) <= D).all()
+
+
+def test_learned_heights_have_no_vectors_unless_they_fall_along_every_path(small_forest):
+    metric = copy(small_forest)
+    forest = small_forest.forest_
+    metric.forest_ = forest._replace(height=forest.height * 0.3)
+    X = np.random.default_rng(0).normal(size=(9, metric.n_features_in_))
+    far = metric.pairwise_distances(X, hard=True)
+    np.testing.assert_allclose(squared_distances(metric.hard_vectors(X)), far, atol=1e-6)
+    split = np.flatnonzero(forest.left >= 0)[1]
+    height = forest.height.copy()
+    height[split] = 2.0
+    metric.forest_ = forest._replace(height=height)
+    with pytest.raises(ValueError, match="heights='size'"):
+        metric.hard_vectors(X)

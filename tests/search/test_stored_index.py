@@ -7,7 +7,7 @@ import pytest
 
 import metricforest
 from metricforest import HierarchyForest
-from metricforest.core.forest import LEAF, Forest, check_forest
+from metricforest.core.forest import LEAF, Forest, check_forest, with_heights
 from metricforest.search.index import build_index
 from metricforest.search.shared import SharedIndex
 
@@ -24,7 +24,7 @@ def chain(rows: np.ndarray) -> Forest:
     start[::2], stop[::2] = np.arange(n), n
     start[1::2], stop[1::2] = np.arange(n - 1), np.arange(1, n)
     between = (rows[1:, 0].astype(float) + rows[:-1, 0]) / 2
-    return Forest(
+    forest = Forest(
         root=np.array([0, 2 * n - 1], np.int32),
         left=left,
         right=right,
@@ -36,6 +36,7 @@ def chain(rows: np.ndarray) -> Forest:
         weights=np.column_stack([np.ones(n - 1), -between]).astype(np.float32),
         order=np.arange(n, dtype=np.int32)[None],
     )
+    return with_heights(forest)
 
 
 @pytest.fixture(scope="module")

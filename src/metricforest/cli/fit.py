@@ -179,6 +179,9 @@ def fit(
         print_json({**figures, "model": output, "seconds": round(seconds, 2)})
         return
     show(of_pairs(model) if chosen == PAIRS else what_was_learned(model))
+    learned: Any = getattr(model, "metric_", None)
+    if hasattr(learned, "what_was_chosen"):
+        show([f"chosen: {learned.what_was_chosen()}"])
     if getattr(model, "pair_model_", model) is not None and pairs:
         show(["  `match` goes by this; with --ask it finds out how right it is on whole tables"])
     size = os.path.getsize(output)

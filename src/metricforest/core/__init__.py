@@ -6,7 +6,17 @@ The rest of the library imports from here alone.
 from .compiled import kernel
 from .descent import descend, leaves_of, next_node, project, sigmoid
 from .distance import PAIRS_PER_TASK, distance_at, pair_distance, pairwise_distance, separating_node
-from .forest import LEAF, Forest, check_forest, join_forests, read_only, read_only_view
+from .forest import (
+    LEAF,
+    Forest,
+    check_forest,
+    join_forests,
+    read_only,
+    read_only_view,
+    sizes,
+    widened,
+    with_heights,
+)
 from .grow import STATISTICS, Settings
 from .parallel import aside, in_parallel, interruptible, is_interrupt, row_ranges
 from .ssmmc import CANNOT, MUST, TRIPLET
@@ -41,4 +51,7 @@ __all__ = [
     "row_ranges",
     "separating_node",
     "sigmoid",
+    "sizes",
+    "widened",
+    "with_heights",
 ]

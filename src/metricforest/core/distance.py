@@ -1,7 +1,7 @@
 """Certainty p, tree distance H and forest distance D (paper section 2.1, eq. 1-3).
 
     p(a, b) = |s_l(a) - s_l(b)|                              at the lowest common node l
-    H(a, b) = p(a, b) |l| / N, 0 where l is a leaf
+    H(a, b) = p(a, b) |l| / N, 0 where l is a leaf           or another height of l (`heights`)
     D(a, b) = mean of H over the trees
 
 s_l is float32 (`descent.sigmoid`); everything after that is float64, and trees are summed in order.
@@ -28,8 +28,8 @@ def certainty(a, b):
 
 @kernel
 def node_height(forest, node):
-    """|l| / N, as learned: rows that come and go in an index do not change distances."""
-    return (forest.stop[node] - forest.start[node]) / forest.order.shape[1]
+    """|l| / N or what was learned: rows that come and go in an index do not change distances."""
+    return forest.height[node]
 
 
 @kernel

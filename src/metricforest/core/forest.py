@@ -14,7 +14,8 @@ How one tree lies in memory (tree t, nodes root[t]:root[t + 1], N = 8 training p
 
 A node is stored before its whole left subtree, that before its right subtree, so a subtree is one
 contiguous range of nodes and, through `order`, one contiguous range of points: |H_tl| is
-``stop - start`` and climbing to the parent only widens the range.
+``stop - start`` and climbing to the parent only widens the range. `height` is what a node adds to the
+distance of two rows that it separates: |H_tl| / N, or what labelled pairs taught (`heights`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Forest(NamedTuple):
     gaps: np.ndarray  # uint8, 16 or 32 [S, d_k]  K_tl, ascending: each feature less the one before
     weights: np.ndarray  # float32 [S, d_k + 1]        w_tl, bias last
     order: np.ndarray  # int32 [T, N]        one permutation of the training points per tree
+    height: np.ndarray = np.empty(0)  # float64 [M]  at least 0; 0 at a leaf
 
     @property
     def n_trees(self) -> int:
@@ -75,6 +77,27 @@ def gap_dtype(n_features: int, d_k: int) -> type:
     return np.uint16 if n_features <= 1 << 16 else np.uint32
 
 
+def sizes(forest: Forest) -> np.ndarray:
+    """|H_tl| / N of every split, 0 of a leaf: the paper's heights."""
+    share = (forest.stop - forest.start) / forest.n_points
+    return np.where(forest.left == LEAF, 0.0, share)
+
+
+def with_heights(forest: Forest) -> Forest:
+    """The forest; one of an earlier file or pickle, which had none, with the heights it meant."""
+    return forest._replace(height=sizes(forest)) if len(forest.height) == 0 else forest
+
+
+def widened(forest: Forest, d_k: int, n_features: int) -> Forest:
+    """The same splits with room for d_k features: what is to spare has weight 0."""
+    spare = d_k - forest.gaps.shape[1]
+    if spare == 0:
+        return forest
+    gaps = np.pad(forest.gaps.astype(gap_dtype(n_features, d_k)), ((0, 0), (0, spare)))
+    weights = np.insert(forest.weights, [forest.gaps.shape[1]] * spare, 0.0, axis=1)
+    return forest._replace(gaps=gaps, weights=weights)
+
+
 def join_forests(forests: Sequence[Forest]) -> Forest:
     """One forest with the trees of all, in the order given. All must share points and d_k."""
     node_shift = np.cumsum([0] + [len(f.left) for f in forests])
@@ -102,6 +125,7 @@ def join_forests(forests: Sequence[Forest]) -> Forest:
         gaps=joined("gaps"),
         weights=joined("weights"),
         order=joined("order"),
+        height=joined("height"),
     )
 
 
@@ -121,6 +145,7 @@ def read_only(arrays: Any) -> Any:
     return type(arrays)(*map(read_only_view, arrays))
 
 
+HIGHEST = 1e9  # height in a file: sums stay finite
 CHECKED = 1 << 18  # numbers that `check_forest` looks at together: its memory is bounded
 
 
@@ -151,6 +176,7 @@ def check_forest(forest: Forest, n_features: int) -> None:
     d_k = f.gaps.shape[1]
     demand(1 <= d_k <= n_features, f"d_k = {d_k} is not from 1 to {n_features}")
     demand(f.weights.shape == (S, d_k + 1), "weights are not [S, d_k + 1]")
+    demand(f.height.shape == (M,) and f.height.dtype == np.float64, f"height is not float64 [{M}]")
     demand(f.root[0] == 0 and f.root[-1] == M, "root is off")
     demand(f.root[1:] > f.root[:-1], "root is off")
 
@@ -173,6 +199,9 @@ def check_forest(forest: Forest, n_features: int) -> None:
         is_inner = left != LEAF
         demand((right != LEAF) == is_inner, "a node has one child")
         leaf, inner = np.flatnonzero(~is_inner), np.flatnonzero(is_inner)
+        height = f.height[low : low + CHECKED]
+        demand((height >= 0.0) & (height <= HIGHEST), "a height is negative or not finite")
+        demand(height[leaf] == 0.0, "a leaf has a height")
         demand(split[leaf] == LEAF, "a leaf has a split")
         rows = split[inner]
         demand((rows >= 0) & (rows < S), "split rows and inner nodes do not match")

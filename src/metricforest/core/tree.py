@@ -26,7 +26,7 @@ from numba import typeof
 from . import convex, dense, grow, mrmmc, ranking, ssmmc
 from .compiled import collector_resting, name_address
 from .convex import Groups, Rows
-from .forest import Forest, gap_dtype, read_only_view
+from .forest import Forest, gap_dtype, read_only_view, with_heights
 from .grow import Settings, grow_nodes
 from .parallel import interruptible
 
@@ -208,4 +208,4 @@ def grow_tree(X, members, kind, seed, settings, subgradient=None) -> tuple[Fores
     left, right, parent, start, stop, split = columns
     root = np.array([0, len(links)], np.int32)
     forest = Forest(root, left, right, parent, start, stop, split, gaps, weights, order[np.newaxis])
-    return forest, stats
+    return with_heights(forest), stats

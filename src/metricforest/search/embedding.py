@@ -1,10 +1,10 @@
 """The vectors of the hard distance: rows as sparse points whose squared Euclidean distance it is.
 
 With certainty 1 two rows are |l| / N apart in a tree, l their lowest common node: an ultrametric.
-Let h(v) = |v| / N at a split, 0 at a leaf. A row has at every node v below a root that it passes, u
-the parent of v, the coordinate sqrt((h(u) - h(v)) / 2T). Below their common node two rows share no
-node, and along either path down to the leaf the differences of h add up to h(l). So the squared
-distance is the sum over the trees of 2 h(l) / 2T: the hard distance.
+Let h(v) = |v| / N at a split, 0 at a leaf; any heights that fall along every path will do. A row has at
+every node v below a root that it passes, u the parent of v, the coordinate sqrt((h(u) - h(v)) / 2T). Below
+their common node two rows share no node, and along either path down to the leaf the differences of h add
+up to h(l). So the squared distance is the sum over the trees of 2 h(l) / 2T: the hard distance.
 
 The soft distance has no such vectors: it violates the triangle inequality.
 """
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from ..core.compiled import kernel
 from ..core.descent import descend
-from ..core.forest import LEAF, Forest
+from ..core.forest import Forest
 from ..core.parallel import in_parallel, interruptible, row_ranges
 
 ROWS_PER_TASK = 256
@@ -26,8 +26,14 @@ ROWS_PER_TASK = 256
 def sparse_vectors(forest: Forest, rows: np.ndarray, n_threads: int) -> sp.csr_matrix:
     """One row per row, one column per node (roots stay empty); entries of a row are sorted."""
     T, M = forest.n_trees, len(forest.left)
-    height = np.where(forest.left == LEAF, 0.0, (forest.stop - forest.start) / forest.n_points)
+    height = forest.height
     above = np.maximum(forest.parent, 0)  # a root's coordinate is never used
+    if (height > height[above]).any():
+        raise ValueError(
+            "this forest's heights were learned from labelled pairs, and some clusters are higher than "
+            "those that contain them: its hard distance has no exact vectors. Fit with heights='size', "
+            "or use transform"
+        )
     value = np.sqrt(np.maximum(height[above] - height, 0.0) / (2 * T))
     leaf = np.empty((len(rows), T), np.int32)
     depth = np.empty((len(rows), T), np.int32)

@@ -3,7 +3,7 @@
 The soft distance has no exact vectors, but it has good approximate ones. A row has a coordinate for
 every split l on its path, and 0 for all other splits:
 
-    f_l = +- sqrt(h_l |s_l - 1/2| / 2T),    h_l = |l| / N, the sign that of s_l - 1/2.
+    f_l = +- sqrt(h_l |s_l - 1/2| / 2T),    h_l the height of l, the sign that of s_l - 1/2.
 
 Rows a and b that l separates are apart there by h_l (sqrt u + sqrt v)^2 / 2T, squared, u and v their
 |s_l - 1/2|: between a half and all of what l adds to their distance, h_l (u + v) / T. Splits with few rows
@@ -103,8 +103,7 @@ def most_nodes(n_directions: int) -> int:
 def upper(forest: Forest, nodes: np.ndarray) -> Upper:
     column = np.full(len(forest.left), LEAF, np.int32)
     column[nodes] = np.arange(len(nodes), dtype=np.int32)
-    size = (forest.stop - forest.start)[nodes]
-    weight = np.sqrt(size / (2.0 * forest.n_points * forest.n_trees))
+    weight = np.sqrt(forest.height[nodes] / (2.0 * forest.n_trees))
     return read_only(Upper(column, weight.astype(np.float32)))
 
 

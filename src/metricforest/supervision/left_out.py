@@ -18,6 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 
 MANY = 20  # pairs per row from which on rows are drawn into parts
 FOLDS = 2  # of the left-out pairs: a map is learned without one, and tested on it
+FEWEST_JUDGING = 5  # of each kind in what compares two ways of growing trees
 FEWEST = 10  # pairs of each kind in what is learned from, and in what judges
 
 
@@ -35,13 +36,22 @@ def are_many(pairs: np.ndarray) -> bool:
 
 
 def leave_out(
-    pairs: np.ndarray, differ: np.ndarray, n_parts: int, most: int, seed: int
+    pairs: np.ndarray,
+    differ: np.ndarray,
+    n_parts: int,
+    most: int,
+    seed: int,
+    by_rows: bool = True,
 ) -> list[LeftOut]:
-    """What each of the groups leaves out; each map is learned from `most` pairs at most."""
-    if are_many(pairs):
-        by_rows = leave_rows_out(pairs, differ, n_parts, most, seed)
-        if by_rows is not None:
-            return by_rows
+    """What each of the groups leaves out; each map is learned from `most` pairs at most.
+
+    Without `by_rows` pairs are drawn into parts however many there are: nothing is learned from fewer of
+    them, and what judges is judged by rows that others know.
+    """
+    if by_rows and are_many(pairs):
+        rows_out = leave_rows_out(pairs, differ, n_parts, most, seed)
+        if rows_out is not None:
+            return rows_out
     rng = np.random.default_rng(seed)
     part = parts_of(differ, n_parts, rng)
     found = []
@@ -93,6 +103,21 @@ def leave_rows_out(
             return None
         found.append(LeftOut(seen, own, tuple(folds)))
     return found
+
+
+def unseen_rows(
+    pairs: np.ndarray, differ: np.ndarray, n_parts: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    """(pairs without a row of the part, bool [m]; places of the pairs of two such rows) of every part.
+
+    What is learned from the first is judged by the second as by rows it knows nothing of. None where too few
+    pairs would judge.
+    """
+    place = np.random.default_rng(seed).permutation(int(pairs.max()) + 1) % n_parts
+    inside = [place[pairs] == g for g in range(n_parts)]
+    found = [(~i.any(axis=1), np.flatnonzero(i.all(axis=1))) for i in inside]
+    parts = [differ[each] for part in found for each in part]
+    return found if min(map(fewest, parts)) >= FEWEST_JUDGING else None
 
 
 def parts_of(differ: np.ndarray, n_parts: int, rng: np.random.Generator) -> np.ndarray:
