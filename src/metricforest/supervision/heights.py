@@ -125,8 +125,11 @@ def learned(
     if not mean > 0.0:
         return known.size, 1.0
     a, b = best_multiple(plain / mean, differ)
-    factor = known.size**POWER * np.sqrt(len(known.trees)) / mean
-    parts = known.parts[chosen] @ sp.diags_array(factor)
+    parts = known.parts[chosen]
+    met = np.unique(parts.indices)  # splits that separate none of them keep their size
+    size = known.size[met]
+    factor = size**POWER * np.sqrt(len(known.trees)) / mean
+    parts = parts[:, met] @ sp.diags_array(factor)
     back = parts.T.tocsr()
     sign, weight = np.where(differ, 1.0, -1.0), weights_of(differ)
     base = a * plain / mean
@@ -138,12 +141,14 @@ def learned(
         value = weight @ np.logaddexp(0.0, -margin) + penalty * v @ v
         return float(value), np.append(back @ slope + 2.0 * penalty * v, -slope.sum())
 
-    lowest = -a * known.size / mean / factor
+    lowest = -a * size / mean / factor
     bounds = [*((low, None) for low in lowest), (None, None)]
     start = np.append(np.zeros(len(factor)), b)
     options: Any = {"maxiter": iterations}
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return np.maximum(a * known.size / mean + factor * found[:-1], 0.0), a / mean
+    w = a * known.size / mean
+    w[met] = np.maximum(w[met] + factor * found[:-1], 0.0)
+    return w, a / mean
 
 
 def scores(
