@@ -11,7 +11,7 @@ from typing import Any
 
 FIRST = 1 << 16  # bytes that hold the header, or the first row of JSON
 MORE = re.compile(
-    r"probability|distance|same|v[0-9]+|.* \((left|right)\)", re.DOTALL
+    r"probability|distance|same|membership|v[0-9]+|.* \((left|right)\)", re.DOTALL
 )  # columns that some results have on top
 NPY_MARK = 128  # spaces that end the header of our .npy files: no other program writes so many
 NOT_OURS = "what is there is not an earlier result of this command"
