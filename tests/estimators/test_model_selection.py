@@ -131,7 +131,7 @@ def test_poor_folds_score_nan():
             scores = cross_val_pair_score(metric, X, pairs[few], labels[few], cv=3)
         assert np.isnan(scores).all()
     must = labels == 1
-    with pytest.raises(ValueError, match=rf"must-links and cannot-links, got {must.sum()} and 0"):
+    with pytest.raises(ValueError, match=rf"same and different, got {must.sum()} and 0"):
         cross_val_pair_score(forest, X, pairs[must], labels[must], cv=3)
     with pytest.raises(ValueError, match="got 0 and 0"):
         cross_val_pair_score(forest, X, np.empty((0, 2), int), [], cv=3)
