@@ -7,8 +7,7 @@ every name gets the address of a small kernel that reads the processor's clock, 
 adds the time to a table; what the function calls in turn is taken off. Reading the clock adds a few per
 cent, mostly to small nodes. A phase's time contains the allocations it makes. "Passes" are products with all
 rows of a node and sums over all of them (`project_all`, `gather_all`), "MB" is what these read. The second
-column is the share of all time, what follows the passes the share of each phase. One data set per
-process is safest: on some, segmentation among them, this build (not the shipped one) still crashes.
+column is the share of all time, what follows the passes the share of each phase.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from metricforest import HierarchyForest
 from metricforest.core import tree
 from metricforest.core.compiled import FLAGS, Apart, name_address
 from metricforest.core.forest import gap_dtype
-from metricforest.forest_fit import settings_of
+from metricforest.forest_fit import n_split_features
 
 SIZES = (16, 64, 256, 1024, 4096)  # upper ends of the classes of node sizes
 PHASES = {
@@ -51,7 +50,7 @@ N_CLASSES = len(SIZES) + 1
 # The table: cycles of each function by class of size; then, by class, splits, passes and bytes of passes;
 # then the class of the node at work and the cycles of functions called by the one at work.
 SPLITS, PASSES, BYTES = len(NAMES), len(NAMES) + 1, len(NAMES) + 2
-N_ROWS = len(NAMES) + 4
+N_ROWS = len(NAMES) + 5
 table = np.zeros((N_ROWS, N_CLASSES))
 WHERE = table.ctypes.data
 PARAMETERS = {
@@ -193,10 +192,9 @@ def main() -> None:
                 changes |= {"max_features": 100, "min_node_size": 30}
         make = HierarchyForest.paper if given.paper else HierarchyForest
         forest = make(given.trees, random_state=0, **changes)
-        how = tree.Growing(
-            np.dtype(gap_dtype(X.shape[1], settings_of(forest, *X.shape).d_k)).itemsize, False
-        )
-        for part in tree.parts(how):
+        d = X.shape[1]
+        widths = {np.dtype(gap_dtype(d, n_split_features(k, d))).itemsize for k in (1 / 3, None)}
+        for part in (part for n in widths for part in tree.parts(tree.Growing(n, False))):
             if part.taken not in part.function.ready:
                 timed(part)
         forest.fit(X[:100], y[:100])

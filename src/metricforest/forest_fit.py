@@ -173,6 +173,7 @@ def grow(
     if kept is not None:
         _check_continues(metric, kept, fitted_with)
     kind = metric.max_features
+    kind = kind.item() if isinstance(kind, np.generic) else kind
     if kind == AUTO:
         kind = (
             chosen_kind(metric, rows, table, entropy)
@@ -328,7 +329,7 @@ def warn_unfinished(metric: Any) -> None:
 
 def what_was_chosen(metric: Any) -> str:
     """What left-out pairs chose and how sure that is, in a line."""
-    auc = getattr(metric, "oob_auc_", np.nan)  # a file of an earlier version has none
+    auc = metric.oob_auc_
     if np.isnan(auc):
         return (
             "clusters as high as they are large: nothing was left out to learn more from"

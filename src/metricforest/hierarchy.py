@@ -16,7 +16,7 @@ from .base import Metric, graph
 from .checks import check_mode, check_radius
 from .inspection.questions import ForestQuestions
 from .search import live_ids
-from .storage.forest_state import check_forest_state, index_of
+from .storage.forest_state import check_forest_state, index_of, with_choice
 from .supervision import constraints as cn
 from .transform import SearchBy, SharedProjection, VectorTransformer
 
@@ -238,7 +238,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
         self._projection = SharedProjection(rows)
         self.chosen_ = grown.chosen
         self.oob_auc_, self.oob_auc_se_, self.oob_gain_ = (
-            (np.nan,) * 3 if grown.choice is None else grown.choice[1:]
+            (np.nan,) * 3 if grown.choice is None else map(float, grown.choice[1:])
         )
         self._entropy = entropy
         self._fitted_with = grown.fitted_with
@@ -596,7 +596,7 @@ class HierarchyForest(VectorTransformer, Metric, ForestQuestions):
     def _restore(self, state: dict[str, Any]) -> None:
         state = dict(state)
         packed, vectors = state.pop("_index", None), state.pop("_vectors", None)
-        super()._restore(state)
+        super()._restore(with_choice(state, self.max_features))
         self.forest_ = core.with_heights(self.forest_)
         check_forest_state(self, packed)
         self.forest_ = core.read_only(self.forest_)

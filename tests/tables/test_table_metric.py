@@ -439,7 +439,7 @@ def test_the_golden_file_still_loads():
     params = {k: v for k, v in metric.get_params().items() if k != "metric"}
     # younger than the file: as if nobody had asked for them
     younger = {"metric__implied_pairs": False, "metric__n_components": 64, "metric__tol": 0.01}
-    younger["pair_model"] = None
+    younger |= {"pair_model": None, "metric__heights": "size"}
     assert params == expected["params"] | younger
     assert metric.ids_.tolist() == expected["ids"]
     assert metric.threshold_ == expected["threshold"]

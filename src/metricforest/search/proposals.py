@@ -15,7 +15,7 @@ import numpy as np
 from ..core.compiled import kernel
 from ..core.dense import padded
 from ..core.forest import read_only, read_only_view
-from ..core.parallel import in_parallel, row_ranges
+from ..core.parallel import in_parallel, interruptible, row_ranges
 
 REACH = 16_000  # its square, three times over, is below 2^31
 BLOCK = 4096  # rows made into points at once
@@ -69,6 +69,7 @@ def nearest(
     return slots
 
 
+@interruptible
 def ranks(
     points: Points, left_out: np.ndarray, asked: Points, own: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:

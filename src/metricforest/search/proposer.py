@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.forest import Forest, read_only, read_only_view
+from ..core.parallel import interruptible
 from . import proposals, vectors
 from .approximate import climbing_candidates
 from .index import Index, slots_of
@@ -133,6 +134,7 @@ def placed(
     return proposals.points_of(z, float(projection.size[1]))
 
 
+@interruptible
 def find_effort(
     forest: Forest,
     index: Index,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from .. import core, search
 from ..supervision.constraints import check_table
 from .values import check_array
+
+CHOICE = ("chosen_", "oob_auc_", "oob_auc_se_", "oob_gain_")  # none of them in earlier files
 
 
 def check_forest_state(metric: Any, packed: Any) -> None:
@@ -28,6 +31,34 @@ def check_forest_state(metric: Any, packed: Any) -> None:
         raise ValueError(f"_fitted_with is {fitted!r}")
     if type(metric._entropy) is not int or not 0 <= metric._entropy < 1 << 31:
         raise ValueError(f"_entropy is {metric._entropy!r}")
+    check_chosen(metric)
+
+
+def with_choice(state: dict[str, Any], max_features: Any) -> dict[str, Any]:
+    """The attributes in a file; those of an earlier version, which chose nothing, with what that means."""
+    if any(name in state for name in CHOICE):
+        return state
+    nothing = {"max_features": max_features, "heights": "size", "penalty": None}
+    return {**state, **dict(zip(CHOICE, (nothing, np.nan, np.nan, np.nan), strict=True))}
+
+
+def check_chosen(metric: Any) -> None:
+    """ValueError unless what left-out pairs chose is complete, and possible."""
+    chosen = metric.chosen_
+    if type(chosen) is not dict or set(chosen) != {"max_features", "heights", "penalty"}:
+        raise ValueError(f"chosen_ is {chosen!r:.200}")
+    kind, penalty = chosen["max_features"], chosen["penalty"]
+    named = kind is None or kind in ("mixed", "sqrt", "log2")
+    if not named and not (type(kind) in (int, float) and 0 < kind < math.inf):
+        raise ValueError(f"chosen_ has max_features {kind!r:.200}")
+    if penalty is not None and not (type(penalty) is float and 0.0 < penalty < math.inf):
+        raise ValueError(f"chosen_ has penalty {penalty!r:.200}")
+    if chosen["heights"] != ("size" if penalty is None else "learned"):
+        raise ValueError(f"chosen_ has heights {chosen['heights']!r:.200}")
+    for name, least in zip(CHOICE[1:], (0.0, 0.0, -1.0), strict=True):
+        value = getattr(metric, name)
+        if type(value) is not float or not (math.isnan(value) or least <= value <= 1.0):
+            raise ValueError(f"{name} is {value!r:.200}")
 
 
 def index_of(
