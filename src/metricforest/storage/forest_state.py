@@ -48,8 +48,8 @@ def check_chosen(metric: Any) -> None:
     if type(chosen) is not dict or set(chosen) != {"max_features", "heights", "penalty"}:
         raise ValueError(f"chosen_ is {chosen!r:.200}")
     kind, penalty = chosen["max_features"], chosen["penalty"]
-    named = kind is None or kind in ("mixed", "sqrt", "log2")
-    if not named and not (type(kind) in (int, float) and 0 < kind < math.inf):
+    number = isinstance(kind, (int, float)) and not isinstance(kind, bool)
+    if kind not in (None, "mixed", "sqrt", "log2") and not (number and 0 < kind < math.inf):
         raise ValueError(f"chosen_ has max_features {kind!r:.200}")
     if penalty is not None and not (type(penalty) is float and 0.0 < penalty < math.inf):
         raise ValueError(f"chosen_ has penalty {penalty!r:.200}")
