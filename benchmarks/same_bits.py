@@ -122,6 +122,14 @@ def file_of(metric: Any) -> tuple[Any, Any]:
     return {name: kept[name] for name in kept if isinstance(kept[name], np.ndarray | float)}, again
 
 
+def trees(metric: HierarchyForest) -> list[np.ndarray]:
+    """The arrays of its trees, but for their heights: once sizes were not kept, and distances show them."""
+    parts = metric.forest_._asdict()
+    return [
+        part for name, part in parts.items() if name != "height" and isinstance(part, np.ndarray)
+    ]
+
+
 def of_forest(X: np.ndarray, y: np.ndarray, seed: int, n_jobs: int) -> dict[str, str]:
     pairs, same = labelled_pairs(y, 300, seed=seed)
     metric = paper(20, n_jobs=n_jobs, random_state=seed)
@@ -130,7 +138,7 @@ def of_forest(X: np.ndarray, y: np.ndarray, seed: int, n_jobs: int) -> dict[str,
     file, again = file_of(metric)
     Q = X[::7] + 0.001
     return {
-        "forest": checksum(*(part for part in metric.forest_ if isinstance(part, np.ndarray))),
+        "forest": checksum(*trees(metric)),
         "pair distance": checksum(metric.pair_distance(Q[:-1], Q[1:])),
         "all distances": checksum(metric.pairwise_distances(Q)),
         "neighbours": checksum(*metric.kneighbors(Q, 7)),
@@ -194,7 +202,7 @@ def ways_to_learn() -> Iterator[tuple[str, str]]:
             metric = learned(X, y, how, changes)
             told = ", ".join([how, *[f"{key} {value}" for key, value in changes.items()]])
             for what, value in {
-                "forest": [part for part in metric.forest_ if isinstance(part, np.ndarray)],
+                "forest": trees(metric),
                 "distances": metric.pair_distance(Q[:-1], Q[1:]),
                 "hard distances": metric.pair_distance(Q[:-1], Q[1:], hard=True),
                 "all hard distances": metric.pairwise_distances(Q, hard=True),
