@@ -211,9 +211,7 @@ def main() -> None:
     print(
         f"metricforest on {cpu_count()} cores: {N_LABELLED} labelled pairs, {N_SPLITS} random cuts"
     )
-    print(
-        "compiling, once (about half a minute; the next run reads it from a cache) ...", flush=True
-    )
+    print("compiling, once (some 10 s; the next run reads it from a cache) ...", flush=True)
     learn_nothing()
     print(f"ready after {time.perf_counter() - started:.0f} s\n", flush=True)
 
