@@ -60,7 +60,10 @@ def test_matches_by_distance(tmp_path):
     across = good("match", path, NEW, PRODUCTS, "-o", tmp_path / "m.csv")
     pieces = pd.read_csv(tmp_path / "m.csv")
     assert pieces["a"].str.startswith("N").all()
-    said = re.search(r"of ([\d,]+) held-out pairs (\d+) are, (\d+) of these rightly", across.stderr)
+    said = re.search(
+        r"of ([\d,]+) held-out pairs (\d+) are called the same, (\d+) of them correctly",
+        across.stderr,
+    )
     n_pairs, n_near, n_right = (int(text.replace(",", "")) for text in said.groups())
     assert 0 < n_right <= n_near < n_pairs
     best = table_of(good("match", path, NEW, PRODUCTS, "--best"))
@@ -68,7 +71,7 @@ def test_matches_by_distance(tmp_path):
     assert set(best["a"]) == set(pieces["a"])
     assert "without labelled pairs of both kinds" in run("match", path, "--ask", 20).stderr
     asked = SimpleNamespace(held_out_distance_=np.array([0.5]), held_out_same_=np.array([True]))
-    assert called_so_far(asked, 0.4) == "; none of 1 held-out pairs is"
+    assert called_so_far(asked, 0.4) == "; none of 1 held-out pairs is called the same"
 
 
 def test_a_file_of_pairs_is_answered(shop, tmp_path):
@@ -82,7 +85,7 @@ def test_a_file_of_pairs_is_answered(shop, tmp_path):
     assert found["a"].tolist() == labelled["left"].tolist()
     told = labelled["answer"].isin(["same", "different"]).to_numpy()
     right = (found["same"] == (labelled["answer"] == "same").to_numpy())[told]
-    assert f"{told.sum()} pairs have answers: {right.sum()} are called so" in result.stderr
+    assert f"{told.sum()} pairs have answers, the model agrees with {right.sum()}" in result.stderr
     ids = labelled[["left", "right"]][:5]
     ids.to_csv(tmp_path / "ids.csv", index=False)
     unknown = good("distance", shop, "--pairs", tmp_path / "ids.csv")

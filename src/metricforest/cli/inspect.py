@@ -180,7 +180,8 @@ def how_right(same: Any, answers: Any) -> str:
     precision, recall = hits / max(1, int((same & there).sum())), hits / max(1, int(true.sum()))
     f1 = 2 * hits / max(1, int((same & there).sum()) + int(true.sum()))
     return (
-        f"{int(there.sum()):,} pairs have answers: {int((same == true)[there].sum()):,} are called so; "
+        f"{int(there.sum()):,} pairs have answers, "
+        f"the model agrees with {int((same == true)[there].sum()):,}; "
         f"precision {precision:.3f}, recall {recall:.3f}, F1 {f1:.3f}"
     )
 

@@ -281,10 +281,10 @@ def called_so_far(metric: TableMetric, cut: float) -> str:
     if not len(near):
         return ""
     if not n_near:
-        return f"; none of {len(near):,} held-out pairs is"
+        return f"; none of {len(near):,} held-out pairs is called the same"
     few = ": few to go by" * (n_near < FEW)
     return (
-        f"; of {len(near):,} held-out pairs {n_near:,} are, {n_right:,} of these rightly "
+        f"; of {len(near):,} held-out pairs {n_near:,} are called the same, {n_right:,} of them correctly "
         f"(precision {n_right / n_near:.2f}, recall {n_right / max(1, n_same):.2f}){few}"
     )
 
